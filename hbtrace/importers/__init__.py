@@ -1,0 +1,56 @@
+"""Other programs' logs: told by their content, and made into events.
+
+What it is: one list of formats, each a name with three functions that are imported only when needed.
+What it is not: a reader of traces (`hbtrace.trace`). A format that can only be summarised has no events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from hbtrace.errors import TraceError
+
+GGML_TRACE: Final = "ggml-sanitizer-trace"
+GGML_REPORTS: Final = "ggml-sanitizer-reports"
+
+_GGML: Final = {"trace": GGML_TRACE, "reports": GGML_REPORTS}
+
+
+class LogFile:
+    """The lines of a file, as often as asked: an importer that reads twice then needs no temporary copy."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self.path.open("rb") as file:
+            yield from file
+
+
+def sniff_foreign(head: bytes) -> str | None:
+    """The name of the foreign format that a file's first bytes show, or None. Content decides, never a name."""
+    from hbtrace.importers import ggml_sanitize
+
+    kind = ggml_sanitize.sniff(head)
+    return _GGML[kind] if kind else None
+
+
+def identify_foreign(lines: Iterable[bytes]) -> str | None:
+    """As `sniff_foreign`, over a whole file: for logs whose head is other output. Ends at the first proof."""
+    from hbtrace.importers import ggml_sanitize
+
+    kind = ggml_sanitize.identify(lines)
+    return _GGML[kind] if kind else None
+
+
+def foreign_events(kind: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The events of a foreign log. Raises `TraceError` for a format that holds no trace."""
+    if kind == GGML_TRACE:
+        from hbtrace.importers import ggml_sanitize
+
+        return ggml_sanitize.events(lines)
+    if kind == GGML_REPORTS:
+        raise TraceError("a set of pasted sanitizer reports holds no accesses, so it cannot become a trace")
+    raise TraceError(f"no importer for {kind!r}")

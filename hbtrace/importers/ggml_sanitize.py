@@ -1,0 +1,66 @@
+"""The importer of ggml scheduler sanitizer logs, as the rest of hbtrace sees it.
+
+What it is: which kind of log bytes are, by their content, and the functions for either kind:
+a level-2 log becomes a trace (`events`), a set of pasted RACE blocks a summary (`reports`, `summarize`,
+`summary_text`), and a log with both is checked against its own replay (`cross_check`). What it is not: the
+parsing itself (`ggml_lines`, `ggml_trace`, `ggml_reports`, `ggml_compare`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from hbtrace.importers.ggml_compare import cross_check
+from hbtrace.importers.ggml_lines import MARK, Unread, records
+from hbtrace.importers.ggml_reports import Report, ReportReader, Reports, reports, summarize, summary_text
+from hbtrace.importers.ggml_trace import events
+
+__all__ = [
+    "Kind",
+    "Report",
+    "Reports",
+    "cross_check",
+    "events",
+    "identify",
+    "reports",
+    "sniff",
+    "summarize",
+    "summary_text",
+]
+
+Kind = Literal["trace", "reports"]
+
+
+def identify(lines: Iterable[bytes]) -> Kind | None:
+    """What `lines` are: one level-2 line makes a trace, otherwise one RACE block a set of reports.
+
+    Stops at the first level-2 line, so a log that begins with pages of other output can be told too; lines of
+    JSON are skipped, for a trace of ours may quote a log in its notes.
+    """
+    reader, raced = ReportReader(), False
+    for line in lines:
+        if line.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t").startswith((b"{", b"[")):
+            continue
+        # A block has several lines, so a sentence that quotes one of them makes nobody a sanitizer.
+        raced = any(_tells(report) for report in reader.feed(line)) or raced
+        if any(not isinstance(record, Unread) for record in records(line)):
+            return "trace"
+    raced = any(_tells(report) for report in reader.close()) or raced
+    return "reports" if raced else None
+
+
+def sniff(head: bytes) -> Kind | None:
+    """`identify` for the first bytes of a file (64 KiB or more; a sanitizer says nothing before the model loads).
+
+    A file whose head says nothing may still be one: `identify` reads on.
+    """
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return None
+    if MARK not in head.replace(b"\0", b"") and b"RACE (" not in head.replace(b"\0", b""):
+        return None
+    return identify(head.split(b"\n"))
+
+
+def _tells(report: Report) -> bool:
+    return report.kind != "?" and report.earlier is not None

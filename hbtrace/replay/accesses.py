@@ -1,0 +1,294 @@
+"""From the ranges an event lists to the bytes it touches, with the definitions in force at its row.
+
+A `Template` is an interned list of accesses: a graph's, a kernel's, one call's. It is resolved once, and again only
+for those of its accesses whose tensor or buffer was defined anew since. What a resolution found besides bytes (a cut
+range, an id never defined) is kept and counted again at every use.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Final
+
+from hbtrace.replay import findings
+from hbtrace.replay.definitions import Buffer, Names, Tensor, Touched
+from hbtrace.replay.findings import Findings
+from hbtrace.replay.program import Program
+from hbtrace.trace.columns import ABSENT, Range
+
+MAX_PIECES: Final = 1 << 22
+"""Separate pieces of one strided range; beyond, its span is taken as one piece and marked approx."""
+
+_LOWEST: Final = -(2**63)
+_HIGHEST: Final = 2**63 - 1
+_FOOTPRINT_BUDGET: Final = 1 << 19
+"""Pieces kept in interned footprints before all are forgotten and made again on demand."""
+
+Piece = tuple[int, int, int]
+"""(space, lo, hi)"""
+
+
+@dataclass(slots=True)
+class Resolved:
+    """One access at its place. `buffer` is where it lies, None for a range of nothing."""
+
+    buffer: Buffer | None = None
+    pieces: tuple[Piece, ...] = ()
+    effects: list[tuple[str, str, int]] = field(default_factory=list)
+    """(kind of finding, detail, id), found again at each use."""
+    needs: list[int] = field(default_factory=list)
+    """What it depends on: 2 * id of a tensor, 2 * id + 1 of a buffer."""
+    approx: bool = False
+
+
+class Template:
+    """An interned list of accesses, numbered from 0: (write, range), and where they lie at present."""
+
+    __slots__ = ("accesses", "approx", "effects", "footprints", "generation", "needs", "parts", "resolved", "touching")
+
+    def __init__(self, accesses: list[tuple[bool, Range]]) -> None:
+        self.accesses = accesses
+        self.approx = [bool(r.approx) for _, r in accesses]
+        self.resolved: list[Resolved] = []
+        self.generation = -1
+        self.needs: frozenset[int] = frozenset()
+        self.effects: list[tuple[str, str, int]] = []
+        self.touching: list[tuple[Touched, Piece]] = []
+        self.footprints: dict[tuple[tuple[Piece, ...], ...], int] = {}
+        """Footprint by place: a tensor pointed back and forth finds its footprint again."""
+        self.parts: dict[int, int] = {}
+        """Footprint of one access alone, by its number; -1 in the key is all of them."""
+
+
+class Accesses:
+    """Resolves templates; hands out footprints and writes them into the program."""
+
+    def __init__(self, names: Names, found: Findings, *, skip_weights: bool) -> None:
+        self.tensors: dict[int, Tensor] = {}
+        self.buffers: dict[int, Buffer] = {}
+        self.program = Program()
+        self._names = names
+        self._findings = found
+        self._skip_weights = skip_weights
+        self._own: dict[int, Buffer] = {}
+        self._generation = 0
+        self._changed: dict[int, int] = {}
+        self._spaces = 0
+        self._footprints = 0
+        self._pieces = 0
+        self._epoch = 0
+        self._templates: list[Template] = []
+
+    # definitions
+
+    def define_tensor(self, ident: int, tensor: Tensor) -> None:
+        self.tensors[ident] = tensor
+        self._generation += 1
+        self._changed[2 * ident] = self._generation
+
+    def define_buffer(self, ident: int, buffer: Buffer) -> None:
+        self.buffers[ident] = buffer
+        self.buffer_changed(ident)
+
+    def buffer_changed(self, ident: int) -> None:
+        self._generation += 1
+        self._changed[2 * ident + 1] = self._generation
+
+    def new_space(self, row: int, name: str, ident: int) -> int:
+        self._spaces += 1
+        self._names.put_space(self._spaces - 1, row, name, ident)
+        return self._spaces - 1
+
+    def buffer(self, ident: int, row: int) -> Buffer:
+        """The buffer in force; an id never defined gets a life without bounds."""
+        found = self.buffers.get(ident)
+        if found is None:
+            space = self.new_space(row, f"?{ident}", ident)
+            found = self.buffers[ident] = Buffer(ident, space, touched=Touched())
+        return found
+
+    # uses
+
+    def use(self, template: Template, row: int) -> None:
+        """Bring a template up to date for its use in `row`, and count what that use meets."""
+        if template.generation != self._generation:
+            self._refresh(template, row)
+        for kind, detail, ident in template.effects:
+            self._findings.add(kind, row, detail, ident)
+        for touched, (_, lo, hi) in template.touching:
+            touched.add(lo, hi)
+
+    def footprint(self, template: Template, number: int = -1) -> int:
+        """The footprint of all accesses of a template in use, or of one alone; -1 if it has no bytes."""
+        found = template.parts.get(number)
+        if found is None:
+            found = template.parts[number] = self._intern(template, number)
+        return found
+
+    def skips(self, buffer: Buffer) -> bool:
+        """Whether accesses of this buffer are left out."""
+        return self._skip_weights and buffer.weights
+
+    def whole(self, buffer: Buffer) -> list[Piece]:
+        """All bytes of a buffer; of one never defined exactly those touched so far."""
+        if buffer.touched is not None and buffer.size is None:
+            return [(buffer.space, lo, hi) for lo, hi in buffer.touched.spans]
+        return [(buffer.space, 0, buffer.size)] if buffer.size else []
+
+    def passing_footprint(self, pieces: list[Piece], *, write: bool) -> int:
+        """A footprint that is no template's: access number 0 over these pieces."""
+        return self._emit([(space, lo, hi, 0, write) for space, lo, hi in pieces])
+
+    def take_program(self) -> Program:
+        """The program so far; a new one begins."""
+        program, self.program = self.program, Program()
+        if self._pieces > _FOOTPRINT_BUDGET:
+            self.program.forget_footprints = True
+            self._footprints = self._pieces = 0
+            for template in self._templates:
+                template.footprints.clear()
+                template.parts.clear()
+            self._templates.clear()
+        return program
+
+    # inside
+
+    def _refresh(self, template: Template, row: int) -> None:
+        since, changed = template.generation, self._changed
+        if since < 0:
+            template.resolved = [self._resolve(r, row) for _, r in template.accesses]
+        elif any(changed.get(key, 0) > since for key in template.needs):
+            for number, old in enumerate(template.resolved):
+                if any(changed.get(key, 0) > since for key in old.needs):
+                    template.resolved[number] = self._resolve(template.accesses[number][1], row)
+        else:
+            template.generation = self._generation
+            return
+        resolved = template.resolved
+        template.generation = self._generation
+        template.parts.clear()
+        template.needs = frozenset(key for r in resolved for key in r.needs)
+        template.effects = [effect for r in resolved for effect in r.effects]
+        template.approx = [bool(a.approx) or r.approx for (_, a), r in zip(template.accesses, resolved, strict=True)]
+        template.touching = [
+            (r.buffer.touched, piece)
+            for r in resolved
+            if r.buffer is not None and r.buffer.touched is not None
+            for piece in r.pieces
+        ]
+
+    def _resolve(self, asked: Range, row: int) -> Resolved:
+        """Section 2's ranges with the fine print of section 9: where the bytes are, in the order told there."""
+        out = Resolved()
+        place = self._place(asked, row, out)
+        if place is None:
+            return out
+        buffer, base, end = place
+        out.buffer = buffer
+        if self.skips(buffer):
+            out.effects.clear()
+            return out
+        lo = base + asked.offset
+        if asked.size != ABSENT:
+            size = asked.size
+        elif end is not None:
+            size = end - lo
+        else:
+            size = 0
+        if size <= 0:
+            return out
+        rows, stride = (asked.rows, asked.stride) if asked.rows > 1 and asked.stride >= 1 else (1, 1)
+        if buffer.dead:
+            out.effects.append((findings.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident))
+        else:
+            self._cut(out, buffer, lo, size, rows, stride)
+        if asked.tensor != -1 and (out.pieces or buffer.dead):
+            self._name_roots(asked.tensor, out)
+        return out
+
+    def _place(self, asked: Range, row: int, out: Resolved) -> tuple[Buffer, int, int | None] | None:
+        """(buffer, offset in it, end of the tensor or buffer if it has one), None for a range of nothing."""
+        base, extent, ident = 0, None, asked.buffer
+        if asked.tensor != -1:
+            out.needs.append(2 * asked.tensor)
+            tensor = self.tensors.get(asked.tensor)
+            if tensor is None:
+                out.effects.append((findings.TENSOR, f"tensor {asked.tensor}", asked.tensor))
+                return self._own_buffer(asked.tensor, row), 0, None
+            base, extent, ident = tensor.offset, tensor.size, tensor.buffer
+        if ident == -1:
+            what = f"tensor {asked.tensor} has no buffer" if asked.tensor != -1 else "neither tensor nor buffer"
+            out.effects.append((findings.NOTHING, what, 0))
+            return None
+        out.needs.append(2 * ident + 1)
+        buffer = self.buffer(ident, row)
+        if buffer.touched is not None and buffer.size is None:
+            out.effects.append((findings.BUFFER, f"buffer {ident}", ident))
+        return buffer, base, base + extent if extent is not None else buffer.size
+
+    def _own_buffer(self, ident: int, row: int) -> Buffer:
+        """The buffer of its own in which a tensor never defined lies; it prints as the tensor does."""
+        if ident not in self._own:
+            space = self.new_space(row, f"?{ident}", -1)
+            self._own[ident] = Buffer(-1, space, touched=Touched())
+        return self._own[ident]
+
+    def _cut(self, out: Resolved, buffer: Buffer, lo: int, size: int, rows: int, stride: int) -> None:
+        """Fill in the pieces, cut to the buffer."""
+        least, most = (_LOWEST, _HIGHEST) if buffer.size is None else (0, buffer.size)
+        hi = lo + (rows - 1) * stride + size
+        if lo < least or hi > most:
+            detail = f"[{lo}, {hi}) of buffer {buffer.ident}, which is [0, {buffer.size})"
+            out.effects.append((findings.CUT, detail, 0))
+        if stride <= size:
+            rows, size = 1, hi - lo  # the pieces meet: one span, exactly
+        first = max(0, (least - lo - size) // stride + 1) if rows > 1 else 0
+        last = min(rows - 1, (most - lo - 1) // stride) if rows > 1 else 0
+        if last - first >= MAX_PIECES:
+            out.effects.append((findings.DENSE, f"{rows} pieces", 0))
+            out.approx = True
+            lo, size, first, last = lo + first * stride, (last - first) * stride + size, 0, 0
+        spans = ((lo + k * stride, lo + k * stride + size) for k in range(first, last + 1))
+        cut = ((max(start, least), min(end, most)) for start, end in spans)
+        out.pieces = tuple((buffer.space, start, end) for start, end in cut if start < end)
+
+    def _name_roots(self, ident: int, out: Resolved) -> None:
+        """A view's root counts as used where the view's bytes are."""
+        seen = {ident}
+        while (tensor := self.tensors.get(ident)) is not None and (ident := tensor.view_of) != -1:
+            if ident in seen:
+                return
+            seen.add(ident)
+            out.needs.append(2 * ident)
+        if tensor is None:
+            out.effects.append((findings.TENSOR, f"tensor {ident}, root of a view", ident))
+
+    def _intern(self, template: Template, number: int) -> int:
+        chosen = range(len(template.resolved)) if number < 0 else (number,)
+        key = tuple(template.resolved[n].pieces if n in chosen else () for n in range(len(template.resolved)))
+        found = template.footprints.get(key)
+        if found is None:
+            if not template.footprints:
+                self._templates.append(template)
+            found = self._emit(
+                [
+                    (space, lo, hi, n, template.accesses[n][0])
+                    for n in chosen
+                    for space, lo, hi in template.resolved[n].pieces
+                ]
+            )
+            template.footprints[key] = found
+        return found
+
+    def _emit(self, pieces: list[tuple[int, int, int, int, bool]]) -> int:
+        if not pieces:
+            return -1
+        program = self.program
+        number = self._footprints
+        self._footprints += 1
+        self._pieces += len(pieces)
+        program.footprints.append(number)
+        program.pieces.extend(array("q", [value for piece in pieces for value in piece]))
+        program.bounds.append(len(program.pieces))
+        return number

@@ -1,0 +1,150 @@
+"""What the ids of a trace mean at the row being lowered, and what they were called at earlier rows.
+
+Not a reader and not a replay: it holds the tables that `backend`, `buffer`, `tensor` and `graph` rows fill, and
+answers an id never defined with a stand-in (contract section 3), so that the lowering never asks "is it there".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+HOST_NAME: Final = "HOST"
+
+
+@dataclass(slots=True)
+class Backend:
+    """One queue: an actor of its own, also where its id was in use before."""
+
+    actor: int
+    device: str | None = None
+    synchronous: bool = False
+    drains: frozenset[str] = frozenset()
+    live: bool = True
+
+
+@dataclass(slots=True)
+class Buffer:
+    """One life of a buffer id. `size` is None for an id never defined: such a buffer has no bounds."""
+
+    ident: int
+    space: int
+    size: int | None = None
+    host: bool = False
+    owner: int = -1
+    device: str | None = None
+    weights: bool = False
+    dead: bool = False
+    touched: Touched | None = None
+
+
+@dataclass(slots=True)
+class Tensor:
+    """Where a tensor lies from its newest row on. `size` is None where it reaches to the end of its buffer."""
+
+    buffer: int
+    offset: int
+    size: int | None
+    view_of: int
+
+
+@dataclass(slots=True)
+class Touched:
+    """The bytes of a never-defined buffer that were accessed so far: disjoint, sorted, merged where they meet."""
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, lo: int, hi: int) -> None:
+        before = [s for s in self.spans if s[1] < lo]
+        after = [s for s in self.spans if s[0] > hi]
+        meeting = self.spans[len(before) : len(self.spans) - len(after)]
+        if meeting:
+            lo, hi = min(lo, meeting[0][0]), max(hi, meeting[-1][1])
+        self.spans = [*before, (lo, hi), *after]
+
+
+class History:
+    """Values by row: what was in force at a row. Kept only where a value changed."""
+
+    __slots__ = ("rows", "values")
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.values: list[tuple[str, int]] = []
+
+    def put(self, row: int, value: tuple[str, int]) -> None:
+        if not self.values or self.values[-1] != value:
+            self.rows.append(row)
+            self.values.append(value)
+
+    def at(self, row: int) -> tuple[str, int] | None:
+        """The value in force at `row`, None before the first."""
+        index = bisect_right(self.rows, row) - 1
+        return self.values[index] if index >= 0 else None
+
+    def forget_before(self, row: int) -> None:
+        """Drop what no row from `row` on can ask for."""
+        index = bisect_right(self.rows, row) - 1
+        if index > 0:
+            del self.rows[:index], self.values[:index]
+
+
+class Names:
+    """Names of actors, tensors and buffers for the reports; tensors and buffers by row."""
+
+    def __init__(self) -> None:
+        self.actors: list[str] = []
+        self.families: list[str] = []
+        """An actor's name without the `#n` that is added to tell actors of one name apart."""
+        self._same: dict[str, int] = {}
+        self.tensors: dict[int, History] = {}
+        """(name, view_of) by tensor id."""
+        self.spaces: dict[int, History] = {}
+        """(buffer name, buffer id) by space."""
+
+    def new_actor(self, name: str) -> int:
+        """A new actor: its number. The n-th later one of a name is printed as `name#n`."""
+        count = self._same.get(name, 0)
+        self._same[name] = count + 1
+        self.families.append(name)
+        self.actors.append(f"{name}#{count}" if count else name)
+        return len(self.actors) - 1
+
+    def put_tensor(self, ident: int, row: int, name: str, view_of: int) -> None:
+        self.tensors.setdefault(ident, History()).put(row, (name, view_of))
+
+    def put_space(self, space: int, row: int, name: str, ident: int) -> None:
+        self.spaces.setdefault(space, History()).put(row, (name, ident))
+
+    def tensor(self, ident: int, row: int) -> tuple[str, int]:
+        """(name, id of its root) of a tensor at a row; a view of a view is followed to its root.
+
+        A tensor to which a cycle of views leads back is its own root (contract section 9).
+        """
+        first = self._tensor(ident, row)
+        return first[0], follow(ident, lambda t: self._tensor(t, row)[1])
+
+    def _tensor(self, ident: int, row: int) -> tuple[str, int]:
+        history = self.tensors.get(ident)
+        return (history.at(row) if history else None) or (f"?{ident}", -1)
+
+    def buffer(self, space: int, row: int) -> tuple[str, int]:
+        """(name, id) of the buffer whose life `space` is, at a row."""
+        return self.spaces[space].at(row) or ("?", -1)
+
+    def forget_before(self, row: int) -> None:
+        for history in (*self.tensors.values(), *self.spaces.values()):
+            history.forget_before(row)
+
+
+def follow(ident: int, parent: Callable[[int], int]) -> int:
+    """The root of a chain of views. On a cycle it is the first tensor of the cycle that the chain reaches."""
+    seen = {ident}
+    while (above := parent(ident)) != -1:
+        ident = above
+        if ident in seen:
+            return ident
+        seen.add(ident)
+    return ident

@@ -1,0 +1,85 @@
+"""The machine formats of the contract's section 6: one JSON document, or one report a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import orjson
+
+from hbtrace.analysis import Outcome
+from hbtrace.replay.races import Access, Report
+
+FORMAT: Final = 1
+
+
+def report_object(report: Report, ident: str) -> dict[str, Any]:
+    """A report with the keys of section 6 and its `id`."""
+    return {
+        "kind": report.kind,
+        "buffer": report.buffer,
+        "buffer_id": report.buffer_id,
+        "lo": report.lo,
+        "hi": report.hi,
+        "bytes": report.bytes,
+        "approx": report.approx,
+        "repeats": report.repeats,
+        "earlier": _access(report.earlier),
+        "current": _access(report.current),
+        "knows": report.knows,
+        "needs": report.needs,
+        "signature": report.signature,
+        "id": ident,
+    }
+
+
+def _access(access: Access) -> dict[str, Any]:
+    return {
+        "row": access.row,
+        "access": access.access,
+        "mode": access.mode,
+        "actor": access.actor,
+        "clock": access.clock,
+        "split": access.split,
+        "ubatch": access.ubatch,
+        "thread": access.thread,
+        "tensor": access.tensor,
+        "tensor_id": access.tensor_id,
+        "root": access.root,
+        "root_id": access.root_id,
+        "label": access.label,
+        "site": access.site,
+    }
+
+
+def trace_object(outcome: Outcome) -> dict[str, Any]:
+    """One trace of the document."""
+    selection = outcome.selection
+    return {
+        "trace": {"path": outcome.path, "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes},
+        "races": selection.races,
+        "distinct": selection.distinct,
+        "shown": selection.shown,
+        "reports": [report_object(r, selection.ids[r.signature]) for r in selection.reports],
+        "warnings": outcome.warnings,
+        "coverage": {},
+        "remarks": outcome.remarks,
+    }
+
+
+def document(outcomes: Sequence[Outcome]) -> bytes:
+    """One document for one trace or several, with a newline at its end."""
+    traces = [trace_object(outcome) for outcome in outcomes]
+    whole = {"format": FORMAT, **traces[0]} if len(traces) == 1 else {"format": FORMAT, "traces": traces}
+    return dumps(whole, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def lines(outcome: Outcome) -> Iterator[bytes]:
+    """One report a line, with the trace's path in each."""
+    ids = outcome.selection.ids
+    for report in outcome.selection.reports:
+        yield dumps({"trace": outcome.path, **report_object(report, ids[report.signature])}, orjson.OPT_APPEND_NEWLINE)
+
+
+def dumps(value: dict[str, Any], option: int) -> bytes:
+    return orjson.dumps(value, option=option)

@@ -1,0 +1,132 @@
+"""The report text of the contract's section 4, and the summary under it. Computes nothing, decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from hbtrace.compare.select import Race, Selection
+from hbtrace.replay.races import Access, Report
+
+
+def block(report: Report) -> str:
+    """The four lines of a report, byte for byte as the contract tells, without a newline at the end."""
+    earlier, current = report.earlier, report.current
+    columns = [(a.actor, f"@{a.clock}", f"split {a.split}") for a in (earlier, current)]
+    widths = [max(len(left), len(right)) for left, right in zip(*columns, strict=True)]
+    sides = [
+        f"  {a.mode:<5} " + "".join(f"{c:<{w}}  " for c, w in zip(cells, widths, strict=True)) + _what(a)
+        for a, cells in zip((earlier, current), columns, strict=True)
+    ]
+    head = f"RACE ({report.kind}) on {report.buffer}[{report.lo}, {report.hi})"
+    known = f"{current.actor} knows {earlier.actor}@{report.knows}, needs >={report.needs}"
+    return "\n".join([head, *sides, f"  no happens-before edge: {known}"])
+
+
+def _what(access: Access) -> str:
+    name = "-" if access.tensor is None else access.tensor
+    return f"{name} <- {access.root} ({access.label})" if access.is_view else f"{name} ({access.label})"
+
+
+def details(report: Report, ident: str) -> list[str]:
+    """The lines that `-v` adds under a block."""
+    lines = [f"    id       {ident}"]
+    for title, access in (("earlier", report.earlier), ("current", report.current)):
+        lines.append(
+            f"    {title}  row {access.row}, access {access.access}, ubatch {access.ubatch}, thread {access.thread}"
+        )
+        if access.site:
+            lines.append(f"             called from {access.site}")
+        if access.is_view:
+            lines.append(f"             view of tensor {access.root_id}: {access.tensor} <- {access.root}")
+    exact = "may be wider than what was touched" if report.approx else "exact"
+    lines.append(f"    bytes    {report.bytes} in conflict, {exact}")
+    return lines
+
+
+def blocks(selection: Selection, *, verbose: bool) -> Iterator[str]:
+    """The shown reports, one block each, with what they stand for."""
+    for report in selection.reports:
+        lines = [block(report)]
+        if verbose:
+            lines += details(report, selection.ids[report.signature])
+        if report.repeats > 1:
+            lines.append(f"  ... and {_count(report.repeats - 1, 'more report')} of this race")
+        yield "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Numbers as people write them: `1-6, 9`; -1 is `-`."""
+    out: list[list[int]] = []
+    for number in sorted(numbers):
+        if out and number == out[-1][1] + 1 and out[-1][0] >= 0:
+            out[-1][1] = number
+        else:
+            out.append([number, number])
+    return ", ".join("-" if lo < 0 else str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in out)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:
+    """Aligned columns, two spaces apart, nothing at the ends of lines."""
+    widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
+    return [
+        "  ".join(
+            f"{cell:>{w}}" if k in right else f"{cell:<{w}}"
+            for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [head, *rows]
+    ]
+
+
+def summary(selection: Selection, rows: int) -> list[str]:
+    """What the reports come to, and what filters and limits left out."""
+    reports = _count(selection.shown, "report")
+    if not selection.races:
+        return [f"no race in {_count(rows, 'row')}"]
+    lines = []
+    if selection.groups:
+        groups = selection.groups
+        tensors = {name for race in groups for name in (race.signature[3], race.signature[6]) if name is not None}
+        buffers = {race.signature[1] for race in groups}
+        pairs = {frozenset((race.signature[2], race.signature[5])) for race in groups}
+        lines.append(
+            f"{reports}, {_count(len(groups), 'distinct race')}: {_count(len(tensors), 'tensor')},"
+            f" {_count(len(buffers), 'buffer')}, {_count(len(pairs), 'pair')} of actors"
+        )
+        lines += ["", *_races(groups)]
+    else:
+        lines.append("0 reports shown")
+    if selection.filtered:
+        lines += ["", f"left out by filters: {selection.filtered:,} of {_count(selection.races, 'report')}"]
+    if selection.limited:
+        lines += [
+            *([] if selection.filtered else [""]),
+            f"left out as repeats: {_count(selection.limited, 'report')} (--all shows every one)",
+        ]
+    return lines
+
+
+def _races(groups: Sequence[Race]) -> list[str]:
+    head = ("id", "kind", "buffer", "tensor", "earlier", "current", "reports", "ubatches")
+    rows = [
+        (
+            race.ident,
+            "".join(word[0] for word in race.signature[0].split("-")).upper(),
+            race.signature[1],
+            _tensors(race),
+            f"{race.signature[2]} ({race.signature[4]})",
+            f"{race.signature[5]} ({race.signature[7]})",
+            str(race.reports),
+            spans(race.ubatches),
+        )
+        for race in sorted(groups, key=lambda r: (-r.reports, r.first_row))
+    ]
+    return table(head, rows, right=frozenset({6}))
+
+
+def _tensors(race: Race) -> str:
+    earlier, current = (name if name is not None else "-" for name in (race.signature[3], race.signature[6]))
+    return earlier if earlier == current else f"{earlier} / {current}"

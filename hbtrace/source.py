@@ -1,0 +1,91 @@
+"""What a path given to a verb is: a trace, or a log of another program that becomes one or a set of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hbtrace import importers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hbtrace.importers.ggml_sanitize import Reports
+
+_HEAD = 1 << 16
+_BATCH_ROWS = 1 << 14
+
+
+class Source(Protocol):
+    """What the verbs need of a trace, wherever it comes from."""
+
+    path: str
+    rows: int
+    dropped_bytes: int
+    warnings: list[str]
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+@dataclass(slots=True)
+class ImportedTrace:
+    """A foreign log as a trace: its events in batches."""
+
+    path: str
+    kind: str
+    rows: int = 0
+    dropped_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        from hbtrace.trace.rows import batch_from_rows
+
+        events = importers.foreign_events(self.kind, importers.LogFile(self.path))
+        for rows in _chunks(events):
+            self.rows += len(rows)
+            yield batch_from_rows(rows)
+
+    def own_reports(self) -> Reports:
+        """The RACE blocks in the log itself."""
+        from hbtrace.importers.ggml_sanitize import reports
+
+        return reports(importers.LogFile(self.path))
+
+
+def _chunks(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    iterator = iter(events)
+    while chunk := list(islice(iterator, _BATCH_ROWS)):
+        yield chunk
+
+
+def foreign_kind(path: str) -> str | None:
+    """Which foreign log a file is, by its content; None for a trace, or what cannot be read."""
+    if path == "-" or not Path(path).is_file():
+        return None
+    with Path(path).open("rb") as stream:
+        head = stream.read(_HEAD)
+    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"ARROW1", b"\xff\xff\xff\xff", b"{", b"PAR1")):
+        return None
+    return importers.identify_foreign(importers.LogFile(path))
+
+
+def pasted_reports(path: str) -> Reports | None:
+    """The reports of a log that holds nothing but RACE blocks, as people paste them; None for anything else."""
+    if foreign_kind(path) != "ggml-sanitizer-reports":
+        return None
+    from hbtrace.importers.ggml_sanitize import reports
+
+    return reports(importers.LogFile(path))
+
+
+def open_source(path: str) -> Source:
+    """Open a trace, or a log that becomes one. Raises TraceError in one sentence."""
+    kind = foreign_kind(path)
+    if kind is not None:
+        return ImportedTrace(path, kind)
+    from hbtrace.trace.reader import open_trace
+
+    return open_trace(path)

@@ -1,0 +1,179 @@
+"""A canonical record batch as plain Python lists, made column by column and only when asked for.
+
+The bridge between Arrow and a loop over rows: `to_pylist` on a whole batch costs ten times as much. Ranges come as
+tuples of seven integers, with the bytes of that tuple list as a cheap key: equal bytes, equal ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+ABSENT: Final = -(2**63)
+"""Stands for an absent number where -1 is a value (`size`)."""
+
+RANGE_FIELDS: Final = ("tensor", "buffer", "offset", "size", "rows", "stride", "approx")
+_DEFAULTS: Final = {"tensor": -1, "buffer": -1, "offset": 0, "size": ABSENT, "rows": 1, "stride": 0, "approx": 0}
+_WIDTH: Final = len(RANGE_FIELDS) * 8
+
+
+class Range(NamedTuple):
+    """A range as the trace gives it; `size` is `ABSENT` where it has none."""
+
+    tensor: int
+    buffer: int
+    offset: int
+    size: int
+    rows: int
+    stride: int
+    approx: int
+
+
+class Ranges:
+    """Lists of ranges, one list a row of some column."""
+
+    __slots__ = ("_bounds", "_bytes", "_rows", "present")
+
+    def __init__(self, matrix: npt.NDArray[np.int64], bounds: list[int], present: Sequence[bool] | None) -> None:
+        self._bytes = matrix.tobytes()
+        self._rows: list[list[int]] | npt.NDArray[np.int64] = matrix
+        self._bounds = bounds
+        self.present = present
+        """For a column of single ranges: whether the row has one. None: every row."""
+
+    def key(self, row: int) -> bytes:
+        """Bytes that are equal for equal lists."""
+        return self._bytes[self._bounds[row] * _WIDTH : self._bounds[row + 1] * _WIDTH]
+
+    def get(self, row: int) -> list[Range]:
+        lo, hi = self._bounds[row], self._bounds[row + 1]
+        return [Range(*values) for values in self._rows[lo:hi].tolist()]  # type: ignore[union-attr]
+
+
+class Nodes(NamedTuple):
+    """A graph's nodes: for each its reads and its writes, and a key that is equal for equal nodes."""
+
+    key: bytes
+    accesses: list[tuple[list[Range], list[Range]]]
+
+
+class Columns:
+    """One batch. `ev`, `strings`, `ints`, `flags` give a list with one entry a row, defaults filled in."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+        self.length: int = batch.num_rows
+        self._lists: dict[str, list[Any]] = {}
+
+    def strings(self, name: str) -> list[str | None]:
+        """Values of a string column, None where absent."""
+        if name not in self._lists:
+            column = self.batch.column(name)
+            if column.null_count == self.length:
+                values: list[Any] = [None] * self.length
+            elif pa.types.is_dictionary(column.type):
+                words = [*column.dictionary.to_pylist(), None]
+                values = list(map(words.__getitem__, _integers(column.indices, -1).tolist()))
+            else:
+                values = column.to_pylist()
+            self._lists[name] = values
+        return self._lists[name]
+
+    def ints(self, name: str, default: int) -> list[int]:
+        """Values of an integer column, `default` where absent."""
+        if name not in self._lists:
+            column = self.batch.column(name)
+            if column.null_count == self.length:
+                self._lists[name] = [default] * self.length
+            else:
+                self._lists[name] = _integers(column, default).tolist()
+        return self._lists[name]
+
+    def flags(self, name: str, default: bool) -> list[bool]:
+        if name not in self._lists:
+            column = self.batch.column(name)
+            if column.null_count == self.length:
+                self._lists[name] = [default] * self.length
+            else:
+                self._lists[name] = column.fill_null(default).to_numpy(zero_copy_only=False).tolist()
+        return self._lists[name]
+
+    def words(self, name: str, row: int) -> list[str]:
+        """One row of a list-of-strings column; absent is empty."""
+        return [word for word in self.batch.column(name)[row].as_py() or () if word is not None]
+
+    def own(self) -> Ranges:
+        """The range that an event's own keys are: its tensor, never its buffer."""
+        shape = [_integers(self.batch.column(name), default) for name, default in _DEFAULTS.items()]
+        shape[1] = np.full(self.length, -1, dtype=np.int64)
+        return Ranges(_matrix(shape), list(range(self.length + 1)), None)
+
+    def single(self, name: str) -> Ranges:
+        """A column with at most one range a row (`src`, `dst`, `host_range`)."""
+        column = self.batch.column(name)
+        matrix, whole = _range_matrix(column)
+        bounds = np.concatenate(([0], np.cumsum(whole)))
+        return Ranges(matrix[whole], bounds.tolist(), whole.tolist())
+
+    def ranges(self, name: str) -> Ranges:
+        """A column with a list of ranges a row (`reads`, `writes`)."""
+        return _range_lists(self.batch.column(name))
+
+    def nodes(self, row: int) -> Nodes:
+        """The nodes of the graph defined at `row`."""
+        column = self.batch.column("nodes")
+        if column.null_count == self.length or not column[row].is_valid:
+            return Nodes(b"", [])
+        nodes = column.slice(row, 1).flatten()
+        reads, writes = _range_lists(nodes.field("reads")), _range_lists(nodes.field("writes"))
+        count = len(nodes)
+        valid = [True] * count if nodes.null_count == 0 else nodes.is_valid().to_pylist()
+        accesses = [(reads.get(k), writes.get(k)) if valid[k] else ([], []) for k in range(count)]
+        marks = b"".join(
+            b"|".join((b"n", reads.key(k), b"w", writes.key(k))) if valid[k] else b"-" for k in range(count)
+        )
+        return Nodes(marks, accesses)
+
+
+def _integers(column: pa.Array, default: int) -> npt.NDArray[np.int64]:
+    """Any integer or boolean column as int64, nulls filled."""
+    if column.null_count == len(column):
+        return np.full(len(column), default, dtype=np.int64)
+    if pa.types.is_boolean(column.type):
+        return column.fill_null(bool(default)).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
+    if column.null_count:
+        column = column.fill_null(default)
+    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)  # type: ignore[no-any-return]
+
+
+def _matrix(columns: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    return np.ascontiguousarray(np.column_stack(columns)) if columns[0].size else np.empty((0, 7), dtype=np.int64)
+
+
+def _range_matrix(structs: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """(n, 7) integers, and which of the n are ranges at all: neither null nor a value that is no object."""
+    whole = np.ones(len(structs), dtype=bool)
+    if structs.null_count:
+        whole = structs.is_valid().to_numpy(zero_copy_only=False)
+    extra = structs.field("extra")
+    if extra.null_count < len(extra):
+        # The reader keeps an element that is no object as its raw JSON text: it is no listed range.
+        objects = [text is None or text.lstrip().startswith("{") for text in extra.to_pylist()]
+        whole = whole & np.array(objects, dtype=bool)
+    return _matrix([_integers(structs.field(name), default) for name, default in _DEFAULTS.items()]), whole
+
+
+def _range_lists(column: pa.Array) -> Ranges:
+    if column.null_count == len(column):
+        return Ranges(np.empty((0, 7), dtype=np.int64), [0] * (len(column) + 1), None)
+    matrix, whole = _range_matrix(column.flatten())  # flatten leaves out what stands under null lists
+    lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    bounds = np.concatenate(([0], np.cumsum(lengths)))
+    if not whole.all():
+        bounds = np.concatenate(([0], np.cumsum(whole)))[bounds]
+        matrix = matrix[whole]
+    return Ranges(np.ascontiguousarray(matrix), bounds.tolist(), None)
