@@ -104,13 +104,17 @@ class Names:
         self.spaces: dict[int, History] = {}
         """(buffer name, buffer id) by space."""
 
-    def new_actor(self, name: str) -> int:
-        """A new actor: its number. The n-th later one of a name is printed as `name#n`."""
+    def new_actor(self, family: str, suffix: str = "") -> int:
+        """A new actor: its number. It is printed with the suffix; signatures know its family alone."""
+        self.families.append(family)
+        self.actors.append(family + suffix)
+        return len(self.actors) - 1
+
+    def new_queue(self, name: str) -> int:
+        """The actor of a `backend` row: its number. The n-th later row of a name is printed as `name#n`."""
         count = self._same.get(name, 0)
         self._same[name] = count + 1
-        self.families.append(name)
-        self.actors.append(f"{name}#{count}" if count else name)
-        return len(self.actors) - 1
+        return self.new_actor(name, f"#{count}" if count else "")
 
     def put_tensor(self, ident: int, row: int, name: str, view_of: int) -> None:
         self.tensors.setdefault(ident, History()).put(row, (name, view_of))

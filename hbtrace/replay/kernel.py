@@ -157,7 +157,9 @@ class Kernel:
             elif op == DROP:
                 self._slots.pop(b, None)
             elif op == END:
-                self._spaces.pop(a, None)
+                ended = self._spaces.pop(a, None)
+                if ended is not None:
+                    ended.clear()  # footprints still point at its cells
             else:  # WAIT
                 self._learn(a, self._slots.get(b, {}))
         return hits

@@ -27,6 +27,7 @@ from hbtrace.trace.vocabulary import EVENTS, SETS
 READS: Final = False
 WRITES: Final = True
 _CACHED_TEMPLATES: Final = 1 << 15
+_CACHED_GRAPHS: Final = 64
 
 
 @dataclass(slots=True)
@@ -65,7 +66,8 @@ class Lowering:
         self._slots: dict[tuple[str, int | str], int] = {}
         self._free_slots: list[int] = []
         self._slot_count = 0
-        self._interned: dict[tuple[object, ...], Template] = {}
+        self._interned: dict[tuple[bytes, bytes], Template] = {}
+        self._graph_templates: dict[bytes, Template] = {}
         self._buffer_template = Template([])
         self._code: list[int] = []
         self._templates: dict[int, Template] = {}
@@ -98,6 +100,8 @@ class Lowering:
         self._code = []
         if len(self._interned) > _CACHED_TEMPLATES:
             self._interned.clear()
+        if len(self._graph_templates) > _CACHED_GRAPHS:
+            self._graph_templates.clear()
         return self._accesses.take_program()
 
     @property
@@ -192,7 +196,7 @@ class Lowering:
         self._put_backend(
             ident,
             Backend(
-                self.names.new_actor(name),
+                self.names.new_queue(name),
                 columns.strings("device")[row],
                 columns.flags("synchronous", default=False)[row],
                 frozenset(columns.words("drains", row)),
@@ -246,7 +250,7 @@ class Lowering:
             self._graphs[self._columns.ints("id", -1)[row]] = self._graph_template(nodes)
 
     def _graph_template(self, nodes: Nodes) -> Template:
-        found = self._interned.get(("graph", nodes.key))
+        found = self._graph_templates.get(nodes.key)
         if found is None:
             accesses = [
                 (write, r)
@@ -254,17 +258,24 @@ class Lowering:
                 for write, listed in ((READS, reads), (WRITES, writes))
                 for r in listed
             ]
-            found = self._interned["graph", nodes.key] = Template(accesses)
+            found = self._graph_templates[nodes.key] = Template(accesses)
         return found
 
     # accesses
 
-    def _template(self, row: int, *lists: tuple[str, bool]) -> Template:
-        """The template of an event whose accesses are these lists, in this order, brought up to date."""
-        key = tuple([self._list(name).key(row) for name, _ in lists] + [write for _, write in lists])
+    def _template(self, row: int, read: str | None, written: str | None) -> Template:
+        """The template of an event that reads one list of ranges, then writes another, brought up to date.
+
+        The lists are named by their columns; `own` is the range that the event's own keys are.
+        """
+        key = (
+            b"" if read is None else self._list(read).key(row),
+            b"" if written is None else self._list(written).key(row),
+        )
         found = self._interned.get(key)
         if found is None:
-            accesses = [(write, r) for name, write in lists for r in self._list(name).get(row)]
+            accesses = [] if read is None else [(READS, r) for r in self._list(read).get(row)]
+            accesses += [] if written is None else [(WRITES, r) for r in self._list(written).get(row)]
             found = self._interned[key] = Template(accesses)
         at = self._first + row
         self._templates[at] = found
@@ -277,7 +288,7 @@ class Lowering:
             return 0
         actor = self._hosts.get(thread)
         if actor is None:
-            actor = self._hosts[thread] = self.names.new_actor(f"{HOST_NAME}#{thread}")
+            actor = self._hosts[thread] = self.names.new_actor(HOST_NAME, f"#{thread}")
         return actor
 
     def _queue(self, row: int, key: str = "backend") -> Backend:
@@ -342,7 +353,7 @@ class Lowering:
         if self._tensor_id[row] == -1:
             self._lacks(row, "tensor")
             return
-        template = self._template(row, ("own", write))
+        template = self._template(row, None, "own") if write else self._template(row, "own", None)
         if drain is not None and self._draining:
             self._drain(row, template.resolved[0].buffer, drain)
         self._host(row, template, 0)
@@ -350,7 +361,7 @@ class Lowering:
     def _tensor_copy(self, row: int) -> None:
         if self._lacks(row, "src", "dst"):
             return
-        template = self._template(row, ("src", READS), ("dst", WRITES))
+        template = self._template(row, "src", "dst")
         for number, kind in enumerate(("get", "set")):
             self._drain(row, template.resolved[number].buffer, kind)
             self._host(row, template, number)
@@ -385,20 +396,20 @@ class Lowering:
         self._code += (HOST, self._thread_actor(row), 0, footprint, at)
 
     def _set_async(self, row: int) -> None:
-        self._transfer(row, ("host_range", READS), ("own", WRITES))
+        self._transfer(row, "host_range", "own")
 
     def _get_async(self, row: int) -> None:
-        self._transfer(row, ("own", READS), ("host_range", WRITES))
+        self._transfer(row, "own", "host_range")
 
-    def _transfer(self, row: int, *lists: tuple[str, bool]) -> None:
+    def _transfer(self, row: int, read: str, written: str) -> None:
         if not self._lacks(row, "backend", "tensor"):
-            self._issue(row, self._template(row, *lists))
+            self._issue(row, self._template(row, read, written))
 
     def _kernel(self, row: int) -> None:
         if self._backend_id[row] == -1:
             self._lacks(row, "backend")
             return
-        self._issue(row, self._template(row, ("reads", READS), ("writes", WRITES)))
+        self._issue(row, self._template(row, "reads", "writes"))
 
     def _issue(self, row: int, template: Template) -> None:
         """Queue work whose accesses share one epoch."""
@@ -427,7 +438,7 @@ class Lowering:
             return
         dst = self._queue(row)
         src = self._queue(row, "src_backend") if self._columns.ints("src_backend", -1)[row] != -1 else dst
-        template = self._template(row, ("src", READS), ("dst", WRITES))
+        template = self._template(row, "src", "dst")
         place = template.resolved[0].buffer
         runs_on = self._known("copy_async", "runs_on", row) or ("dst" if place is not None and place.host else "src")
         if runs_on == "both":
@@ -447,7 +458,7 @@ class Lowering:
             self._settle(row, src)
 
     def _host_access(self, row: int) -> None:
-        template = self._template(row, ("reads", READS), ("writes", WRITES))
+        template = self._template(row, "reads", "writes")
         for number in range(len(template.accesses)):
             self._host(row, template, number)
 

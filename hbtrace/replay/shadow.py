@@ -52,6 +52,11 @@ class Space:
         self.cells: dict[int, Cell] = {}
         self.starts: list[int] = []
 
+    def clear(self) -> None:
+        """Forget everything: the space is not accessed again."""
+        self.cells.clear()
+        self.starts.clear()
+
     def overlapping(self, lo: int, hi: int) -> list[int]:
         """First bytes of the cells that share a byte with [lo, hi)."""
         starts = self.starts
