@@ -1,0 +1,56 @@
+"""hbtrace finds races in recorded backend event logs of ggml and llama.cpp, offline.
+
+    import hbtrace
+
+    with hbtrace.open("run.arrow") as trace:      # Arrow IPC or JSON Lines
+        for event in trace:
+            print(event["ev"])
+
+    outcome = hbtrace.analyze("run.arrow")
+    for report in outcome:
+        print(report.kind, report.current.tensor)
+
+Importing the package is cheap: what a name needs is imported when the name is used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from hbtrace.analysis import Outcome, analyze
+    from hbtrace.compare.select import Filters
+    from hbtrace.errors import HbtraceError, TraceError, UsageError
+    from hbtrace.replay import Result, analyze_events
+    from hbtrace.replay.races import Access, Report
+    from hbtrace.trace.reader import Trace
+    from hbtrace.trace.reader import open_trace as open
+    from hbtrace.trace.writer import Writer, open_writer
+
+__all__ = [
+    "Access", "Filters", "HbtraceError", "Outcome", "Report", "Result", "Trace", "TraceError", "UsageError", "Writer",
+    "analyze", "analyze_events", "open", "open_writer",
+]  # fmt: skip
+
+_HOMES = {
+    "Access": "replay.races", "Filters": "compare.select", "HbtraceError": "errors", "Outcome": "analysis",
+    "Report": "replay.races", "Result": "replay", "Trace": "trace.reader", "TraceError": "errors",
+    "UsageError": "errors", "Writer": "trace.writer", "analyze": "analysis", "analyze_events": "replay",
+    "open": "trace.reader", "open_writer": "trace.writer",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), "open_trace" if name == "open" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -145,7 +145,10 @@ class Lowering:
         return found
 
     def _value_findings(self, batch: pa.RecordBatch) -> None:
+        events = self._columns.strings("ev")
         for row, problem in value_problems(batch):
+            if events[row] == "meta" and self._first + row:
+                continue  # it counts for nothing, and so do its values
             self.findings.add(findings.VALUE, self._first + row, problem)
 
     def _lacks(self, row: int, *keys: str) -> bool:

@@ -67,10 +67,10 @@ def trace_object(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def document(outcomes: Sequence[Outcome]) -> bytes:
-    """One document for one trace or several, with a newline at its end."""
+def document(outcomes: Sequence[Outcome], *, several: bool) -> bytes:
+    """One document, with a newline at its end; `several`: traces were asked for, however many could be read."""
     traces = [trace_object(outcome) for outcome in outcomes]
-    whole = {"format": FORMAT, **traces[0]} if len(traces) == 1 else {"format": FORMAT, "traces": traces}
+    whole = {"format": FORMAT, "traces": traces} if several else {"format": FORMAT, **traces[0]}
     return dumps(whole, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 

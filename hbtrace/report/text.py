@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hbtrace.analysis import Outcome
 from hbtrace.compare.select import Race, Selection
 from hbtrace.replay.races import Access, Report
 
@@ -52,6 +53,22 @@ def blocks(selection: Selection, *, verbose: bool) -> Iterator[str]:
         if report.repeats > 1:
             lines.append(f"  ... and {_count(report.repeats - 1, 'more report')} of this race")
         yield "\n".join(lines)
+
+
+def render(outcome: Outcome, *, verbose: bool, colour: bool) -> str:
+    """Everything `analyze` prints of one trace."""
+    parts = list(blocks(outcome.selection, verbose=verbose))
+    if colour:
+        parts = [_coloured(part) for part in parts]
+    lines = summary(outcome.selection, outcome.rows)
+    lines += [f"remark: {remark}" for remark in outcome.remarks if not outcome.races]
+    return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
+
+
+def _coloured(part: str) -> str:
+    """The first line of a block in red, on a terminal."""
+    head, rest = part.split("\n", 1)
+    return f"\x1b[1;31m{head}\x1b[0m\n{rest}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,0 +1,5 @@
+"""`python -m hbtrace` is `hbtrace`."""
+
+from hbtrace.cli import main
+
+main()

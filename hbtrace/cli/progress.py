@@ -1,0 +1,40 @@
+"""A progress line on a terminal, for what takes over a second; nothing anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from hbtrace.source import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PATIENCE: Final = 1.0
+"""Seconds before the first word."""
+
+
+def watched(source: Source) -> Source:
+    """The source, telling its progress on standard error if that is a terminal."""
+    if sys.stderr.isatty():
+        source.batches = _telling(source)  # type: ignore[method-assign]
+    return source
+
+
+class _telling:  # noqa: N801 - reads as a verb where it is used
+    def __init__(self, source: Source) -> None:
+        self._path = source.path
+        self._batches = source.batches
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        start, rows, told = time.monotonic(), 0, False
+        for batch in self._batches():
+            yield batch
+            rows += batch.num_rows
+            if time.monotonic() - start > _PATIENCE:
+                told = True
+                print(f"\r{self._path}: {rows:,} rows", end="", file=sys.stderr, flush=True)
+        if told:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,83 @@
+"""The bytes of a trace: from a file or a pipe, read once from front to back, counted."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import BinaryIO, Final
+
+_CHUNK: Final = 1 << 20
+
+
+class Input(io.RawIOBase):
+    """A readable that lets its head be looked at, knows how far it is, and never allocates what is not there.
+
+    The last is for damaged files: a length field of some petabytes must not become a buffer.
+    """
+
+    def __init__(self, stream: BinaryIO, size: int | None) -> None:
+        self._stream = stream
+        self._ahead = b""
+        self.size = size
+        """Bytes in all, None for a pipe."""
+        self.position = 0
+        self.tail = b""
+        """The last eight bytes read: an IPC stream's end mark is told by them."""
+
+    def readable(self) -> bool:
+        return True
+
+    def peek(self, count: int) -> bytes:
+        """Up to `count` bytes without going on."""
+        while len(self._ahead) < count and (more := self._stream.read(count - len(self._ahead))):
+            self._ahead += more
+        return self._ahead[:count]
+
+    def read(self, count: int = -1) -> bytes:  # type: ignore[override]  # never None: it blocks
+        if self.size is not None and count > self.size - self.position:
+            count = max(0, self.size - self.position)
+        parts = []
+        missing = count if count >= 0 else None
+        while missing is None or missing > 0:
+            part = self._some(_CHUNK if missing is None else min(missing, _CHUNK))
+            if not part:
+                break
+            parts.append(part)
+            missing = None if missing is None else missing - len(part)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self.position += len(data)
+        if data:
+            self.tail = (self.tail + data[-8:])[-8:]
+        return data
+
+    def _some(self, count: int) -> bytes:
+        if self._ahead:
+            part, self._ahead = self._ahead[:count], self._ahead[count:]
+            return part
+        return self._stream.read(count) or b""
+
+    def rest(self) -> int:
+        """How many bytes come after this point; reads a pipe to its end."""
+        if self.size is not None:
+            return self.size - self.position
+        start = self.position
+        while self.read(_CHUNK):
+            pass
+        return self.position - start
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def size_of(stream: BinaryIO) -> int | None:
+    """The size of what `stream` reads, None if it cannot be told."""
+    try:
+        if stream.seekable():
+            here = stream.tell()
+            end = stream.seek(0, os.SEEK_END)
+            stream.seek(here)
+            return end - here
+    except (OSError, ValueError):
+        pass
+    return None

@@ -1,0 +1,155 @@
+"""Open a trace, whatever its encoding: told by its content, read in batches.
+
+    with open_trace("run.arrow") as trace:
+        for event in trace:
+            print(event["ev"])
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
+
+from hbtrace.errors import TraceError, UsageError
+from hbtrace.trace import vocabulary as v
+from hbtrace.trace.arrow_ipc import MAGIC, ArrowIpc
+from hbtrace.trace.input import Input, size_of
+from hbtrace.trace.jsonl import JsonLines
+from hbtrace.trace.rows import rows_from_batch
+from hbtrace.trace.schema import SCHEMA
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_HEAD: Final = 1 << 12
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+_KNOWN_OTHERS: Final = {
+    b"PAR1": "a Parquet file",
+    b"FEA1": "a Feather version 1 file",
+    b"\x1f\x8b": "a gzip file: unpack it first",
+    b"\x28\xb5\x2f\xfd": "a zstd file: unpack it first",
+    b"PK\x03\x04": "a zip file",
+    b"\x89PNG": "a PNG picture",
+    b"GGUF": "a model, not the trace of a run",
+    b"[": "a JSON array: a trace has one object a line",
+}
+
+
+class Trace:
+    """One trace. Iterate it for events as dicts, or take `batches()` or `table()`.
+
+    path: as given. format: `jsonl`, `arrow file` or `arrow stream`. rows: delivered so far. dropped_bytes, warnings:
+    what could not be read, complete once the trace was read to its end. meta: the `meta` row, empty if there is none.
+    A file can be read again and again, standard input or another stream once.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
+        self._source = source
+        self.path = source if isinstance(source, str) else _name(source)
+        self._taken = False
+        self._input: Input | None = self._open()
+        self.format = self._sniff(self._input)
+        self.rows = 0
+        self.dropped_bytes = 0
+        self.warnings: list[str] = []
+        self.meta: dict[str, Any] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._input is not None and self.path != "-":
+            self._input.close()
+        self._input = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Record batches of the canonical schema, in order. Raises TraceError for what cannot be read.
+
+        Memory stays bounded: no batch is kept.
+        """
+        stream, self._input = self._input or self._open(), None
+        self.rows = self.dropped_bytes = 0
+        self.warnings = []
+        reader = (JsonLines if self.format == "jsonl" else ArrowIpc)(self.path, stream)
+        try:
+            for batch in reader.batches():
+                if not self.rows:
+                    self._first(batch)
+                self.rows += batch.num_rows
+                yield batch
+        finally:
+            self.dropped_bytes, self.warnings = reader.dropped_bytes, reader.warnings
+            if self.path != "-":
+                stream.close()
+        if not self.rows:
+            lost = f" ({'; '.join(self.warnings)})" if self.warnings else ""
+            raise TraceError(f"{self.path}: has no event at all{lost}")
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.batches():
+            yield from rows_from_batch(batch)
+
+    def table(self) -> pa.Table:
+        """The whole trace as one Arrow table; it is held in memory."""
+        import pyarrow as pa
+
+        return pa.Table.from_batches(self.batches(), SCHEMA)
+
+    def _open(self) -> Input:
+        if self._taken and (self.path == "-" or not isinstance(self._source, str | os.PathLike)):
+            raise UsageError(f"{self.path}: can be read only once")
+        self._taken = True
+        if self.path == "-":
+            return Input(sys.stdin.buffer, None)
+        if not isinstance(self._source, str | os.PathLike):
+            return Input(self._source, size_of(self._source))
+        try:
+            stream = open(self._source, "rb")  # noqa: SIM115 - the Input owns it
+        except OSError as error:
+            raise TraceError(f"{self.path}: cannot be opened: {error.strerror}") from None
+        except ValueError as error:  # a NUL in the name
+            raise TraceError(f"{self.path!r}: cannot be opened: {error}") from None
+        return Input(stream, size_of(stream) or None)  # size 0 may be a pipe or a file of /proc
+
+    def _sniff(self, stream: Input) -> str:
+        try:
+            head = stream.peek(_HEAD)
+        except OSError as error:
+            raise TraceError(f"{self.path}: cannot be read: {error.strerror}") from None
+        if head.startswith(MAGIC):
+            return "arrow file"
+        if head.startswith(_CONTINUATION) or 0 < int.from_bytes(head[:4], "little", signed=True) < 1 << 16:
+            return "arrow stream"
+        text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
+        if not text or text.startswith(b"{"):
+            return "jsonl"
+        for magic, what in _KNOWN_OTHERS.items():
+            if text.startswith(magic):
+                raise TraceError(f"{self.path}: is no trace but {what}")
+        raise TraceError(
+            f"{self.path}: is no trace: neither Arrow IPC nor JSON Lines (it begins with {text[:16]!r})"
+        )
+
+    def _first(self, batch: pa.RecordBatch) -> None:
+        if batch.column("ev")[0].as_py() != "meta":
+            return
+        self.meta = rows_from_batch(batch.slice(0, 1))[0]
+        version = batch.column("version")[0].as_py()
+        if version is not None and version > v.VERSION:
+            raise TraceError(
+                f"{self.path}: is a trace of version {version}; this hbtrace reads up to {v.VERSION}: update it"
+            )
+
+
+def _name(source: os.PathLike[str] | BinaryIO) -> str:
+    return os.fspath(source) if isinstance(source, os.PathLike) else str(getattr(source, "name", "<stream>"))
+
+
+def open_trace(source: str | os.PathLike[str] | BinaryIO) -> Trace:
+    """Open a trace by path (`-` is standard input) or from a binary stream. Raises TraceError in one sentence."""
+    return Trace(source)

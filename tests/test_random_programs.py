@@ -1,0 +1,309 @@
+"""Random programs: the engine against the brute-force oracle, and the oracle against schedules.
+
+HBTRACE_PROGRAMS is the number of programs (2000), HBTRACE_SEED the first seed (0): a failure prints the seed and a
+shrunk program.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hbtrace.errors import TraceError
+from tests.oracle import compare, oracle
+from tests.oracle.programs import random_program
+from tests.oracle.schedules import Order
+
+PROGRAMS = int(os.environ.get("HBTRACE_PROGRAMS", "2000"))
+FIRST_SEED = int(os.environ.get("HBTRACE_SEED", "0"))
+SEEDS = range(FIRST_SEED, FIRST_SEED + PROGRAMS)
+EVEN_SEEDS = [seed for seed in SEEDS if seed % 3]
+SCHEDULES = 5
+
+needs_many = pytest.mark.skipif(PROGRAMS < 500, reason="too few programs to ask for every kind of one")
+
+
+def analyze_events(events: list[oracle.Event], **options: Any) -> Any:
+    """The engine. Imported when it is called: an engine that cannot be imported fails its own tests and no others."""
+    from hbtrace.replay import analyze_events as analyze
+
+    return analyze(events, **options)
+
+
+def _program(seed: int) -> list[oracle.Event]:
+    """The program of a seed. Every third is odd, some of these very."""
+    weird = 0.0 if seed % 3 else (0.03, 0.1, 0.3)[seed // 3 % 3]
+    return random_program(random.Random(seed), weird=weird)
+
+
+def _options(seed: int) -> dict[str, Any]:
+    return {
+        "skip_weights": seed % 5 == 0,
+        "threads": {1: "one", 2: "ordered"}.get(seed % 7),
+    }
+
+
+def _strict_row(events: list[oracle.Event], options: dict[str, Any]) -> int | str | None:
+    """The row at which the engine stops in strict mode; its sentence if it names none, which no oracle expects."""
+    try:
+        analyze_events(events, strict=True, **options)
+    except TraceError as error:
+        return str(error) if error.row is None else error.row
+    return None
+
+
+def _differences(events: list[oracle.Event], options: dict[str, Any]) -> list[str]:
+    """Where engine and oracle differ on a program."""
+    expected = oracle.analyze(events, **options)
+    found = compare.differences(expected, analyze_events(events, **options))
+    strict_row = _strict_row(events, options)
+    if strict_row != expected.strict_row:
+        found.append(f"strict mode stops at row {strict_row}, expected {expected.strict_row}")
+    return found
+
+
+def _disagree(events: list[oracle.Event], options: dict[str, Any]) -> bool:
+    """Whether engine and oracle differ, for shrinking: what only the oracle cannot run is not such a program."""
+    try:
+        return bool(_differences(events, options))
+    except oracle.TooLargeError:
+        return False
+
+
+def _failure(seed: int) -> str:
+    """The seed, a shrunk program and where engine and oracle differ on it; empty where they do not."""
+    events, options = _program(seed), _options(seed)
+    if not _differences(events, options):
+        return ""
+    events = compare.shrink(events, lambda fewer: _disagree(fewer, options))
+    lines = [json.dumps(event) for event in events]
+    return "\n".join([f"seed {seed}, {options}:", *lines, *_differences(events, options)])
+
+
+def test_engine_agrees_with_oracle() -> None:
+    """Report for report and field for field, distinct races, warning kinds and the row that strict mode names."""
+    failures = []
+    for seed in SEEDS:
+        if failure := _failure(seed):
+            failures.append(failure)
+            if len(failures) == 5:
+                break
+    assert not failures, "\n\n".join(failures)
+
+
+# --- more edges, no more races
+
+
+def _with_an_edge(rng: random.Random, events: list[oracle.Event]) -> tuple[list[oracle.Event], list[int]]:
+    """The program with a `synchronize`, or a fresh event recorded and waited for, put in somewhere; and for each row
+    of the new program the old row, -1 for what was put in."""
+    definitions = [row for row, event in enumerate(events) if event["ev"] == "backend"]
+    at = rng.randint(definitions[0] + 1, len(events))
+    queues = sorted({events[row]["id"] for row in definitions if row < at})
+    thread = rng.randrange(3)
+    extra: list[oracle.Event] = [{"ev": "synchronize", "backend": rng.choice(queues), "thread": thread}]
+    if rng.random() < 0.6:
+        extra = [
+            {"ev": "event_record", "backend": rng.choice(queues), "event": 1000, "thread": thread},
+            {"ev": "event_wait", "backend": rng.choice(queues), "event": 1000, "thread": thread},
+        ]
+    rows = [*range(at), *[-1] * len(extra), *range(at, len(events))]
+    return events[:at] + extra + events[at:], rows
+
+
+def _by_pair(reports: list[Any], rows: list[int]) -> dict[tuple[int, ...], Any]:
+    """The reports by their two accesses, with rows as in the program before anything was put in."""
+    return {
+        (rows[report.earlier.row], report.earlier.access, rows[report.current.row], report.current.access): report
+        for report in reports
+    }
+
+
+@pytest.mark.parametrize("analyze", [oracle.analyze, analyze_events], ids=["oracle", "engine"])
+def test_an_edge_never_adds_a_race(analyze: Any) -> None:
+    """With one edge more there are at most the same races, on at most the same bytes, and nobody knows less."""
+    lost = 0
+    for seed in EVEN_SEEDS[: max(PROGRAMS // 4, 1)]:
+        events = _program(seed)
+        edged, rows = _with_an_edge(random.Random(seed), events)
+        before = _by_pair(analyze(events).reports, list(range(len(events))))
+        after = _by_pair(analyze(edged).reports, rows)
+        assert after.keys() <= before.keys(), f"seed {seed}: {sorted(after.keys() - before.keys())}"
+        for pair, report in after.items():
+            assert report.bytes <= before[pair].bytes, f"seed {seed}: {pair}"
+            assert report.knows >= before[pair].knows, f"seed {seed}: {pair}"
+            assert report.needs == before[pair].needs, f"seed {seed}: {pair}"
+        lost += len(before) - len(after)
+    assert lost or PROGRAMS < 100, "no edge took a race away"
+
+
+# --- schedules
+
+
+Pair = tuple[tuple[int, int], tuple[int, int]]
+"""Two accesses, each by row and number, the earlier one first."""
+
+
+def _met(touches: list[oracle.Touch]) -> Iterator[Pair]:
+    """The accesses to one byte, in recorded order, each with those that the byte remembers then and one of which
+    writes: the last write, and after it the newest read of each actor."""
+    write: list[oracle.Touch] = []
+    reads: dict[oracle.Actor, oracle.Touch] = {}
+    for touch in touches:
+        writes = touch.access.mode == "write"
+        for earlier in [*write, *(reads.values() if writes else ())]:
+            yield (earlier.access.row, earlier.access.access), (touch.access.row, touch.access.access)
+        if writes:
+            write, reads = [touch], {}
+        else:
+            reads[touch.access.by] = touch
+
+
+def _unordered(found: oracle.Findings, order: Order) -> Counter[Pair]:
+    """How many bytes of each pair of remembered and current access can be touched in either order."""
+    at: dict[tuple[int, int], list[oracle.Touch]] = {}
+    for touch in found.touches:
+        for byte in touch.addresses:
+            at.setdefault((id(touch.buffer), byte), []).append(touch)
+    return Counter(pair for touches in at.values() for pair in _met(touches) if order.unordered(*pair))
+
+
+def test_schedules_agree_with_oracle() -> None:
+    """The races are the accesses that can run either way round, byte for byte. Without one, every read sees the same
+    versions under any schedule and leaves the same memory."""
+    differed = Counter[bool]()
+    for seed in EVEN_SEEDS:
+        found = oracle.analyze(events := _program(seed))
+        order = Order(events, found)
+        reported = {
+            ((report.earlier.row, report.earlier.access), (report.current.row, report.current.access)): report.bytes
+            for report in found.reports
+        }
+        assert reported == _unordered(found, order), f"seed {seed}: races are not what schedules can swap"
+        recorded, rng = order.recorded(), random.Random(seed)
+        same = all(order.shuffled(rng) == recorded for _ in range(SCHEDULES))
+        assert same or reported, f"seed {seed}: no race, yet a schedule sees or leaves something else"
+        if reported:
+            differed[same] += 1
+    assert differed[False] > differed[True] or PROGRAMS < 100, f"few races show in a schedule: {differed}"
+
+
+# --- nothing here is vacuous
+
+
+def _like_an_engine(found: oracle.Findings) -> SimpleNamespace:
+    """A result as an engine would give it, open to alteration."""
+    reports = []
+    for report in found.reports:
+        flat = compare.fields(report)
+        sides = {
+            side: SimpleNamespace(
+                **{key.removeprefix(side + "."): value for key, value in flat.items() if key.startswith(side + ".")}
+            )
+            for side in ("earlier", "current")
+        }
+        reports.append(SimpleNamespace(**{key: value for key, value in flat.items() if "." not in key}, **sides))
+    return SimpleNamespace(reports=reports, distinct=found.distinct, warnings=sorted(found.warnings))
+
+
+def test_the_comparison_notices() -> None:
+    """A dropped, repeated or reordered report, and any single field that differs, is seen."""
+    found = next(found for found in map(oracle.analyze, map(_program, range(1, 1000, 3))) if len(found.reports) > 2)
+    assert not compare.differences(found, _like_an_engine(found))
+
+    for alter in (
+        lambda got: got.reports.pop(),
+        lambda got: got.reports.pop(0),
+        lambda got: got.reports.append(got.reports[-1]),
+        lambda got: got.reports.reverse(),
+        lambda got: got.warnings.append("another kind"),
+        lambda got: setattr(got, "distinct", got.distinct + 1),
+    ):
+        got = _like_an_engine(found)
+        alter(got)
+        assert compare.differences(found, got)
+
+    for name in compare.fields(found.reports[0]):
+        got = _like_an_engine(found)
+        *side, field = name.split(".")
+        owner = getattr(got.reports[1], side[0]) if side else got.reports[1]
+        value = getattr(owner, field)
+        setattr(owner, field, value + 1 if isinstance(value, int) else (*(value or ()), "other"))
+        assert len(compare.differences(found, got)) == 1, name
+
+
+def test_shrinking_keeps_what_fails() -> None:
+    """What is left is all needed."""
+    events = _program(1)
+    wanted = [events[0], events[-1]]
+    assert compare.shrink(copy.copy(events), lambda fewer: all(event in fewer for event in wanted)) == wanted
+
+
+@needs_many
+def test_the_programs_hold_everything() -> None:
+    """Every kind of race, of warning, of event and of way to run a copy occurs, and enough programs are race free."""
+    seen = Counter[str]()
+    for seed in SEEDS:
+        events, options = _program(seed), _options(seed)
+        json.dumps(events)
+        found = oracle.analyze(events, **options)
+        oddness = "even" if seed % 3 else "odd"
+        seen[f"{oddness}, {'racy' if found.reports else 'race free'}"] += 1
+        seen.update(f"warning: {kind}" for kind in found.warnings)
+        if oddness == "even":
+            assert not found.warnings, f"seed {seed}: {found.warnings}"
+        for report in found.reports:
+            seen[f"race: {report.kind}"] += 1
+            seen["report: approx"] += report.approx
+            seen["report: in pieces"] += report.bytes < report.hi - report.lo
+            seen["report: buffer never defined"] += report.buffer.startswith("?")
+            seen["report: tensor never defined"] += "?" in str(report.current.tensor)
+            seen["report: view"] += " <- " in report.current.shown
+            seen["report: no tensor"] += report.current.tensor is None
+            seen["report: between threads"] += "HOST" == report.earlier.by.base == report.current.by.base
+            seen["report: later queue of a name"] += report.current.actor != report.current.by.base
+        seen["some distinct races are several reports"] += 0 < found.distinct < len(found.reports)
+        seen.update(_features(events))
+    wanted = [
+        *(f"{oddness}, {racy}" for oddness in ("even", "odd") for racy in ("racy", "race free")),
+        *(f"race: {kind}" for kind in ("read-after-write", "write-after-write", "write-after-read")),
+        *(f"warning: {kind}" for kind in (*oracle.STRICT_ERRORS, oracle.VALUES, oracle.LATE_META)),
+        *(f"warning: {kind}" for kind in (oracle.TOUCHES_NOTHING, oracle.FREED_BACKEND)),
+        *(f"copy_async {runs_on}" for runs_on in ("src", "dst", "both", "default")),
+        *(f"ev: {ev}" for ev in oracle.v.REQUIRED),
+        *("after_dst", "host_range", "drains", "synchronous"),
+        *("re-recorded event", "graph of 20 nodes", "repeated compute"),
+    ]
+    assert not [kind for kind in wanted if seen[kind] < 5], seen
+    assert not [kind for kind, count in seen.items() if kind.startswith("report: ") and count < 5], seen
+    assert min(seen["even, racy"], seen["even, race free"]) > PROGRAMS // 6, seen
+
+
+def _features(events: list[oracle.Event]) -> Iterator[str]:
+    """What a program holds."""
+    recorded: set[Any] = set()
+    computed = Counter[str]()
+    for event in events:
+        ev = event.get("ev")
+        yield f"ev: {ev}"
+        if ev == "copy_async":
+            yield f"copy_async {event.get('runs_on', 'default')}"
+        if ev == "event_record":
+            if str(event.get("event")) in recorded:
+                yield "re-recorded event"
+            recorded.add(str(event.get("event")))
+        if ev == "graph" and str(event.get("nodes")).count("writes") >= 20:
+            yield "graph of 20 nodes"
+        if ev == "compute":
+            computed[str(event.get("graph"))] += 1
+        yield from {"after_dst", "host_range", "drains", "synchronous"} & event.keys()
+    if max(computed.values(), default=0) >= 5:
+        yield "repeated compute"
