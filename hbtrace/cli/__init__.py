@@ -91,7 +91,7 @@ def run(arguments: list[str]) -> int:
         return 141
     except OSError as error:
         return _say(f"output cannot be written: {error.strerror}", 2) if error.errno == 28 else _fault(error)
-    except Exception as error:  # noqa: BLE001 - the last resort: a fault of ours gets its own exit code
+    except Exception as error:  # the last resort: a fault of ours gets its own exit code
         return _fault(error)
     return result if isinstance(result, int) else 0
 

@@ -18,7 +18,8 @@ Examples:
 @click.argument("topic", required=False)
 def command(topic: str | None) -> None:
     """Show a documentation page, or without TOPIC the list of them."""
-    pages = {page.name.removesuffix(".md"): page for page in files("hbtrace.docs").iterdir() if page.name.endswith(".md")}
+    folder = files("hbtrace") / "docs"
+    pages = {page.name.removesuffix(".md"): page for page in folder.iterdir() if page.name.endswith(".md")}
     if topic is None:
         width = max(map(len, pages))
         for name in sorted(pages):

@@ -19,31 +19,27 @@ _GLOBS: Final = (
 )
 
 
-class Span(click.ParamType):
+def _spans(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> tuple[tuple[int, int], ...]:
     """`3`, `2-5` or `-1`: whole numbers, both ends included."""
-
-    name = "N[-M]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):
-            return value
+    spans = []
+    for value in values:
         match = _SPAN.fullmatch(value)
         if match is None:
-            self.fail(f"{value!r} is no number and no range such as 2-5", param, ctx)
+            raise click.BadParameter(f"{value!r} is no number and no range such as 2-5", ctx, param)
         lo = int(match[1])
         hi = lo if match[2] is None else int(match[2])
         if hi < lo:
-            self.fail(f"{value!r} ends before it begins", param, ctx)
-        return lo, hi
+            raise click.BadParameter(f"{value!r} ends before it begins", ctx, param)
+        spans.append((lo, hi))
+    return tuple(spans)
 
 
 def filter_options(command: Command) -> Command:
     """Which races are shown. Of one option any value may match, different options must all match."""
     for key in ("ubatch", "split"):
-        command = click.option(
-            f"--{key}", type=Span(), multiple=True, help=f"Only {key} 3, 2-5 or -1 (none) of either side."
-        )(command)
-    command = click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only this distinct race (R-...).")(command)
+        about = f"Only {key} N, or N to M, of either side; -1 is none."
+        command = click.option(f"--{key}", metavar="N[-M]", multiple=True, callback=_spans, help=about)(command)
+    command = click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only this distinct race.")(command)
     for key, what in reversed(_GLOBS):
         command = click.option(f"--{key}", multiple=True, metavar="GLOB", help=f"Only this {what}.")(command)
     return command
@@ -55,7 +51,7 @@ def replay_options(command: Command) -> Command:
         "--threads", type=click.Choice(("one", "ordered")), help="All host threads are one actor, or each its own."
     )(command)
     command = click.option("--skip-weights", is_flag=True, help="Leave out accesses of weight buffers.")(command)
-    return click.option("--strict", is_flag=True, help="End with exit code 3 at the first breach of the format.")(command)
+    return click.option("--strict", is_flag=True, help="Exit code 3 at the first breach of the format.")(command)
 
 
 def output_options(formats: Sequence[str]) -> Callable[[Command], Command]:
@@ -63,7 +59,7 @@ def output_options(formats: Sequence[str]) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         command = click.option("-f", "--force", is_flag=True, help="Overwrite the output file.")(command)
-        command = click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")(command)
+        command = click.option("-o", "--output", metavar="FILE", help="Write to FILE, not standard output.")(command)
         return click.option(
             "--format", type=click.Choice(tuple(formats)), default=formats[0], show_default=True, help="How to print."
         )(command)

@@ -28,7 +28,5 @@ class Exercise:
         if actors + len(self.synchronous) == 1:
             return ["not exercised: one queue and no host access, so nothing could race"]
         if not self.direct:
-            return [
-                "no direct host write was recorded (set_direct): a race with a write through tensor->data would not show"
-            ]
+            return ["no direct host write (set_direct) was recorded: a race with one would not show"]
         return []

@@ -8,6 +8,7 @@ afterwards (the last write, and the last read after it).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ def _sweep(cluster: list[tuple[int, int, int, int, int]]) -> Iterator[Atom]:
     edges = sorted({edge for _, lo, hi, _, _ in cluster for edge in (lo, hi)})
     active: list[tuple[int, int, int]] = []  # (number, write, hi)
     upcoming = 0
-    for lo, hi in zip(edges, edges[1:], strict=False):
+    for lo, hi in pairwise(edges):
         if active:
             active = [access for access in active if access[2] > lo]
         while upcoming < len(cluster) and cluster[upcoming][1] <= lo:

@@ -6,7 +6,6 @@ not, has these two doors and `remembered()`. The rules are those of the contract
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from hbtrace.replay.footprint import Atom, atoms
@@ -104,6 +103,16 @@ class _Access:
         ]
 
 
+def _raise_to(known: Clock, news: Clock) -> bool:
+    """The element-wise maximum, in place; whether there was anything new."""
+    learnt = False
+    for actor, clock in news.items():
+        if clock > known.get(actor, 0):
+            known[actor] = clock
+            learnt = True
+    return learnt
+
+
 class Kernel:
     """Replays programs of one trace in order.
 
@@ -130,13 +139,7 @@ class Kernel:
         steps = iter(program.code)
         for op, a, b, footprint, row in zip(*[steps] * STEP, strict=True):
             if op == QUEUE:
-                known = self._clock(a)
-                if self._seen.get((a, b)) != self._versions.get(b, 0):
-                    self._join(a, b)
-                    self._seen[a, b] = self._versions.get(b, 0)
-                elif (ticks := self._clock(b).get(b, 0)) > known.get(b, 0):
-                    known[b] = ticks
-                    self._versions[a] = self._versions.get(a, 0) + 1
+                known = self._issue(a, b)
                 known[a] = known.get(a, 0) + 1
                 if footprint >= 0:
                     self._access(a, known, footprint, row, hits)
@@ -150,10 +153,7 @@ class Kernel:
             elif op == RECORD:
                 self._slots[b] = dict(self._clock(a))
             elif op == RELEASE:
-                slot = self._slots.setdefault(b, {})
-                for actor, clock in self._clock(a).items():
-                    if clock > slot.get(actor, 0):
-                        slot[actor] = clock
+                _raise_to(self._slots.setdefault(b, {}), self._clock(a))
             elif op == DROP:
                 self._slots.pop(b, None)
             elif op == END:
@@ -184,16 +184,22 @@ class Kernel:
             found = self._clocks[actor] = {}
         return found
 
+    def _issue(self, queue: int, thread: int) -> Clock:
+        """`VC[queue] |= VC[thread]`; cheap where the thread only ticked since the queue last learnt from it."""
+        known, version = self._clock(queue), self._versions.get(thread, 0)
+        if self._seen.get((queue, thread)) != version:
+            self._join(queue, thread)
+            self._seen[queue, thread] = version
+        elif (ticks := self._clock(thread).get(thread, 0)) > known.get(thread, 0):
+            known[thread] = ticks
+            self._versions[queue] = self._versions.get(queue, 0) + 1
+        return known
+
     def _join(self, actor: int, other: int) -> None:
         self._learn(actor, self._clock(other))
 
     def _learn(self, actor: int, news: Clock) -> None:
-        known, learnt = self._clock(actor), False
-        for other, clock in news.items():
-            if clock > known.get(other, 0):
-                known[other] = clock
-                learnt = True
-        if learnt:
+        if _raise_to(self._clock(actor), news):
             self._versions[actor] = self._versions.get(actor, 0) + 1
 
     # memory
