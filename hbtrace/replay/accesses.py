@@ -8,7 +8,7 @@ range, an id never defined) is kept and counted again at every use.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from hbtrace.replay import findings
@@ -29,15 +29,19 @@ Piece = tuple[int, int, int]
 """(space, lo, hi)"""
 
 
+Effect = tuple[str, str, int]
+"""(kind of finding, detail, id)"""
+
+
 @dataclass(slots=True)
 class Resolved:
     """One access at its place. `buffer` is where it lies, None for a range of nothing."""
 
     buffer: Buffer | None = None
     pieces: tuple[Piece, ...] = ()
-    effects: list[tuple[str, str, int]] = field(default_factory=list)
-    """(kind of finding, detail, id), found again at each use."""
-    needs: list[int] = field(default_factory=list)
+    effects: tuple[Effect, ...] = ()
+    """Found again at each use."""
+    needs: tuple[int, ...] = ()
     """What it depends on: 2 * id of a tensor, 2 * id + 1 of a buffer."""
     approx: bool = False
 
@@ -53,7 +57,7 @@ class Template:
         self.resolved: list[Resolved] = []
         self.generation = -1
         self.needs: frozenset[int] = frozenset()
-        self.effects: list[tuple[str, str, int]] = []
+        self.effects: list[Effect] = []
         self.touching: list[tuple[Touched, Piece]] = []
         self.footprints: dict[tuple[tuple[Piece, ...], ...], int] = {}
         """Footprint by place: a tensor pointed back and forth finds its footprint again."""
@@ -187,7 +191,7 @@ class Accesses:
         buffer, base, end = place
         out.buffer = buffer
         if self.skips(buffer):
-            out.effects.clear()
+            out.effects = ()
             return out
         lo = base + asked.offset
         if asked.size != ABSENT:
@@ -200,7 +204,7 @@ class Accesses:
             return out
         rows, stride = (asked.rows, asked.stride) if asked.rows > 1 and asked.stride >= 1 else (1, 1)
         if buffer.dead:
-            out.effects.append((findings.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident))
+            out.effects += ((findings.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
         else:
             self._cut(out, buffer, lo, size, rows, stride)
         if asked.tensor != -1 and (out.pieces or buffer.dead):
@@ -211,20 +215,20 @@ class Accesses:
         """(buffer, offset in it, end of the tensor or buffer if it has one), None for a range of nothing."""
         base, extent, ident = 0, None, asked.buffer
         if asked.tensor != -1:
-            out.needs.append(2 * asked.tensor)
+            out.needs += (2 * asked.tensor,)
             tensor = self.tensors.get(asked.tensor)
             if tensor is None:
-                out.effects.append((findings.TENSOR, f"tensor {asked.tensor}", asked.tensor))
+                out.effects += ((findings.TENSOR, f"tensor {asked.tensor}", asked.tensor),)
                 return self._own_buffer(asked.tensor, row), 0, None
             base, extent, ident = tensor.offset, tensor.size, tensor.buffer
         if ident == -1:
             what = f"tensor {asked.tensor} has no buffer" if asked.tensor != -1 else "neither tensor nor buffer"
-            out.effects.append((findings.NOTHING, what, 0))
+            out.effects += ((findings.NOTHING, what, 0),)
             return None
-        out.needs.append(2 * ident + 1)
+        out.needs += (2 * ident + 1,)
         buffer = self.buffer(ident, row)
         if buffer.touched is not None and buffer.size is None:
-            out.effects.append((findings.BUFFER, f"buffer {ident}", ident))
+            out.effects += ((findings.BUFFER, f"buffer {ident}", ident),)
         return buffer, base, base + extent if extent is not None else buffer.size
 
     def _own_buffer(self, ident: int, row: int) -> Buffer:
@@ -240,13 +244,13 @@ class Accesses:
         hi = lo + (rows - 1) * stride + size
         if lo < least or hi > most:
             detail = f"[{lo}, {hi}) of buffer {buffer.ident}, which is [0, {buffer.size})"
-            out.effects.append((findings.CUT, detail, 0))
+            out.effects += ((findings.CUT, detail, 0),)
         if stride <= size:
             rows, size = 1, hi - lo  # the pieces meet: one span, exactly
         first = max(0, (least - lo - size) // stride + 1) if rows > 1 else 0
         last = min(rows - 1, (most - lo - 1) // stride) if rows > 1 else 0
         if last - first >= MAX_PIECES:
-            out.effects.append((findings.DENSE, f"{rows} pieces", 0))
+            out.effects += ((findings.DENSE, f"{rows} pieces", 0),)
             out.approx = True
             lo, size, first, last = lo + first * stride, (last - first) * stride + size, 0, 0
         spans = ((lo + k * stride, lo + k * stride + size) for k in range(first, last + 1))
@@ -260,9 +264,9 @@ class Accesses:
             if ident in seen:
                 return
             seen.add(ident)
-            out.needs.append(2 * ident)
+            out.needs += (2 * ident,)
         if tensor is None:
-            out.effects.append((findings.TENSOR, f"tensor {ident}, root of a view", ident))
+            out.effects += ((findings.TENSOR, f"tensor {ident}, root of a view", ident),)
 
     def _intern(self, template: Template, number: int) -> int:
         chosen = range(len(template.resolved)) if number < 0 else (number,)

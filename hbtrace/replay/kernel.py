@@ -263,12 +263,9 @@ class Kernel:
         stamp = resident.stamp
         stamp[1:] = access.stamp[1:]
         stale, resident.stale = resident.stale, set()
-        entries = resident.entries
         for index in sorted(stale):
             atom = parts[index].atom
-            write = entries.setdefault(atom.last_write, (stamp, atom.last_write))
-            read = entries.setdefault(atom.last_read, (stamp, atom.last_read))
-            self._visit(access, atom, write, read, resident, index)
+            self._visit(access, atom, (stamp, atom.last_write), (stamp, atom.last_read), resident, index)
 
     def _visit(
         self, access: _Access, atom: Atom, write: Entry, read: Entry, home: Resident | None, index: int

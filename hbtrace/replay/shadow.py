@@ -22,12 +22,11 @@ class Resident:
     pass over it can change nothing but the stamp.
     """
 
-    __slots__ = ("entries", "stale", "stamp")
+    __slots__ = ("stale", "stamp")
 
     def __init__(self, actor: int, size: int) -> None:
         self.stamp: Stamp = [actor, 0, 0]
         self.stale = set(range(size))
-        self.entries: dict[int, Entry] = {}
 
 
 class Cell:
