@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 
 from hbtrace.errors import TraceError
+from hbtrace.replay import Replay, analyze_events
+from hbtrace.trace.rows import batch_from_rows
 from tests.oracle import compare, oracle
 from tests.oracle.programs import random_program
 from tests.oracle.schedules import Order
@@ -29,13 +31,6 @@ EVEN_SEEDS = [seed for seed in SEEDS if seed % 3]
 SCHEDULES = 5
 
 needs_many = pytest.mark.skipif(PROGRAMS < 500, reason="too few programs to ask for every kind of one")
-
-
-def analyze_events(events: list[oracle.Event], **options: Any) -> Any:
-    """The engine. Imported when it is called: an engine that cannot be imported fails its own tests and no others."""
-    from hbtrace.replay import analyze_events as analyze
-
-    return analyze(events, **options)
 
 
 def _program(seed: int) -> list[oracle.Event]:
@@ -97,6 +92,85 @@ def test_engine_agrees_with_oracle() -> None:
             if len(failures) == 5:
                 break
     assert not failures, "\n\n".join(failures)
+
+
+# --- corners that chance seldom reaches
+
+_QUEUE = {"ev": "backend", "id": 0, "name": "SYCL0", "drains": ["set", "get"]}
+_MEMORY = {"ev": "buffer", "id": 0, "name": "SYCL0", "size": 32}
+_WRITE = {"ev": "kernel", "backend": 0, "writes": [{"buffer": 0}]}
+_WRITE_8 = {"ev": "kernel", "backend": 0, "writes": [{"buffer": 0, "size": 8}]}
+_READ = {"ev": "host_access", "reads": [{"buffer": 0}]}
+_OWNED = {"ev": "buffer", "id": 1, "name": "SYCL0", "size": 8, "backend": 0}
+_IN_OWNED = {"ev": "tensor", "id": 1, "name": "x", "buffer": 1, "size": 8}
+
+CORNERS: dict[str, list[oracle.Event]] = {
+    "wrong values in a late meta": [_QUEUE, {"ev": "meta", "threads": "many", "version": "x"}],
+    "wrong values in a row that is skipped": [_QUEUE, {"ev": "kernel", "split": "x"}],
+    "wrong values of an unknown event": [_QUEUE, {"ev": "launch", "split": "x", "backend": 8.0}],
+    "a key of another event": [_QUEUE, {"ev": "synchronize", "backend": 0, "tensor": "x"}],
+    "a number beyond int64": [_QUEUE, _MEMORY, {**_READ, "reads": [{"buffer": 0, "offset": 2**63}]}],
+    "a tensor of negative size": [
+        *(_QUEUE, _MEMORY, {"ev": "tensor", "id": 0, "name": "x", "buffer": 0, "offset": 16, "size": -4}, _WRITE),
+        {"ev": "get_direct", "tensor": 0, "offset": -8},
+    ],
+    "a buffer of negative size": [{**_MEMORY, "size": -4}, {**_READ, "reads": [{"buffer": 0, "offset": -2}]}],
+    "a view of nothing known in a dead buffer": [
+        *(_QUEUE, _OWNED, {**_IN_OWNED, "view_of": 9}, {"ev": "buffer_free", "buffer": 1}),
+        {"ev": "get_direct", "tensor": 1},
+    ],
+    "a view of nothing known that is cut away": [
+        *(_QUEUE, _OWNED, {**_IN_OWNED, "offset": 9, "view_of": 9}),
+        {"ev": "get_direct", "tensor": 1},
+    ],
+    "a call on skipped weights drains": [
+        *(_QUEUE, _MEMORY, {**_OWNED, "usage": "weights"}, _IN_OWNED, _WRITE),
+        *({"ev": "tensor_get", "tensor": 1}, _READ),
+    ],
+    "a call on a dead buffer drains": [
+        *(_QUEUE, _MEMORY, _OWNED, _IN_OWNED, _WRITE, {"ev": "buffer_free", "buffer": 1}),
+        *({"ev": "tensor_get", "tensor": 1}, _READ),
+    ],
+    "a free does not drain": [_QUEUE, _MEMORY, _OWNED, _WRITE, {"ev": "buffer_free", "buffer": 1}, _READ],
+    "an undefined buffer defined later is the same life": [_QUEUE, _WRITE_8, {**_MEMORY, "size": 4}, _READ],
+    "an undefined buffer freed and defined is another": [
+        *(_QUEUE, _WRITE_8, {"ev": "buffer_free", "buffer": 0}, _MEMORY, _READ)
+    ],
+    "freed twice without a byte": [{**_MEMORY, "size": 0}, *[{"ev": "buffer_free", "buffer": 0}] * 2],
+    "a freed queue is copied from": [
+        *(_QUEUE, {**_QUEUE, "id": 1}, _MEMORY, {"ev": "backend_free", "backend": 0}),
+        {"ev": "copy_async", "backend": 1, "src_backend": 0, "src": {"buffer": 0}, "dst": {"buffer": 0}},
+    ],
+    "a queue freed twice": [_QUEUE, *[{"ev": "backend_free", "backend": 0}] * 2],
+    "zero bytes of a tensor nowhere": [
+        {"ev": "tensor", "id": 0, "name": "x", "size": 8},
+        {"ev": "get_direct", "tensor": 0, "size": 0},
+    ],
+    "ranges of a graph that is never computed": [{"ev": "graph", "id": 0, "nodes": [{"reads": [{"tensor": "x"}, {}]}]}],
+    "an empty device is none": [
+        *({**_QUEUE, "device": ""}, _MEMORY, {**_OWNED, "backend": -1, "device": ""}, _IN_OWNED, _WRITE),
+        *({"ev": "tensor_get", "tensor": 1}, _READ),
+    ],
+}
+
+
+@pytest.mark.parametrize("skip_weights", [False, True])
+@pytest.mark.parametrize("corner", CORNERS)
+def test_engine_agrees_in_the_corners(corner: str, skip_weights: bool) -> None:
+    """Hand-made programs of a few events, each a clause that the random ones seldom meet."""
+    assert not _differences(CORNERS[corner], {"skip_weights": skip_weights})
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_where_a_batch_ends_changes_nothing(size: int) -> None:
+    """History that is dropped between batches is history that nobody can meet any more."""
+    for seed in SEEDS[:400]:
+        events, options = _program(seed), _options(seed)
+        whole = analyze_events(events, **options)
+        batches = (batch_from_rows(events[at : at + size]) for at in range(0, len(events), size))
+        cut = Replay(batches, **options)
+        assert list(cut) == whole.reports, f"seed {seed}"
+        assert cut.warnings == whole.warnings, f"seed {seed}"
 
 
 # --- more edges, no more races

@@ -8,11 +8,14 @@ range, an id never defined) is kept and counted again at every use.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from hbtrace.replay import findings
+from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.definitions import Buffer, Names, Tensor, Touched
+from hbtrace.replay.exercise import READ, WRITTEN, Exercise
 from hbtrace.replay.findings import Findings
 from hbtrace.replay.program import Program
 from hbtrace.trace.columns import ABSENT, Range
@@ -28,6 +31,9 @@ _FOOTPRINT_BUDGET: Final = 1 << 19
 Piece = tuple[int, int, int]
 """(space, lo, hi)"""
 
+
+Origin = tuple[str, int, int]
+"""(operation, position of the operand, tensor of the node): which access of which node."""
 
 Effect = tuple[str, str, int]
 """(kind of finding, detail, id)"""
@@ -49,11 +55,20 @@ class Resolved:
 class Template:
     """An interned list of accesses, numbered from 0: (write, range), and where they lie at present."""
 
-    __slots__ = ("accesses", "approx", "effects", "footprints", "generation", "needs", "parts", "resolved", "touching")
+    __slots__ = (
+        "accesses", "approx", "effects", "footprints", "generation", "issued", "needs", "origins", "parts",
+        "read_roots", "resolved", "roots", "touching",
+    )  # fmt: skip
 
-    def __init__(self, accesses: list[tuple[bool, Range]]) -> None:
+    def __init__(self, accesses: list[tuple[bool, Range]], origins: list[Origin] | None = None) -> None:
         self.accesses = accesses
+        self.origins = origins
+        """For a graph: where in it each access stands."""
         self.approx = [bool(r.approx) for _, r in accesses]
+        self.roots: list[int] = []
+        """The id of each access's root tensor, -1 for bytes of no tensor."""
+        self.read_roots: frozenset[int] = frozenset()
+        self.issued = -1
         self.resolved: list[Resolved] = []
         self.generation = -1
         self.needs: frozenset[int] = frozenset()
@@ -68,12 +83,13 @@ class Template:
 class Accesses:
     """Resolves templates; hands out footprints and writes them into the program."""
 
-    def __init__(self, names: Names, found: Findings, *, skip_weights: bool) -> None:
+    def __init__(self, names: Names, found: Findings, did: Exercise, *, skip_weights: bool) -> None:
         self.tensors: dict[int, Tensor] = {}
         self.buffers: dict[int, Buffer] = {}
         self.program = Program()
         self._names = names
         self._findings = found
+        self._exercise = did
         self._skip_weights = skip_weights
         self._own: dict[int, Buffer] = {}
         self._generation = 0
@@ -81,7 +97,6 @@ class Accesses:
         self._spaces = 0
         self._footprints = 0
         self._pieces = 0
-        self._epoch = 0
         self._templates: list[Template] = []
 
     # definitions
@@ -162,10 +177,17 @@ class Accesses:
         since, changed = template.generation, self._changed
         if since < 0:
             template.resolved = [self._resolve(r, row) for _, r in template.accesses]
+            template.roots = [-1] * len(template.accesses)
+            self._note_roots(template, range(len(template.accesses)), row)
         elif any(changed.get(key, 0) > since for key in template.needs):
-            for number, old in enumerate(template.resolved):
-                if any(changed.get(key, 0) > since for key in old.needs):
-                    template.resolved[number] = self._resolve(template.accesses[number][1], row)
+            numbers = [
+                number
+                for number, old in enumerate(template.resolved)
+                if any(changed.get(key, 0) > since for key in old.needs)
+            ]
+            for number in numbers:
+                template.resolved[number] = self._resolve(template.accesses[number][1], row)
+            self._note_roots(template, numbers, row)
         else:
             template.generation = self._generation
             return
@@ -181,6 +203,19 @@ class Accesses:
             if r.buffer is not None and r.buffer.touched is not None
             for piece in r.pieces
         ]
+
+    def _note_roots(self, template: Template, numbers: Iterable[int], row: int) -> None:
+        """Whose bytes the accesses are, and that these tensors are read or written in this run."""
+        touched = self._exercise.roots
+        for number in numbers:
+            write, asked = template.accesses[number]
+            if asked.tensor != -1:
+                root = self._names.tensor(asked.tensor, row)[1]
+                template.roots[number] = root
+                name = without_slot(self._names.tensor(root, row)[0])
+                touched[name] = touched.get(name, 0) | (WRITTEN if write else READ)
+        reads = (root for root, (write, _) in zip(template.roots, template.accesses, strict=True) if not write)
+        template.read_roots = frozenset(reads) - {-1}
 
     def _resolve(self, asked: Range, row: int) -> Resolved:
         """Section 2's ranges with the fine print of section 9: where the bytes are, in the order told there."""

@@ -20,6 +20,7 @@ from hbtrace.replay.definitions import HOST_NAME, Backend, Buffer, Names, Tensor
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.findings import Findings
 from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
+from hbtrace.replay.windows import Windows
 from hbtrace.trace.columns import ABSENT, Columns, Nodes, Ranges
 from hbtrace.trace.problems import value_problems
 from hbtrace.trace.vocabulary import EVENTS, SETS
@@ -57,7 +58,8 @@ class Lowering:
         self.threads = threads
         self.meta_threads = "one"
         self.rows = 0
-        self._accesses = Accesses(self.names, self.findings, skip_weights=skip_weights)
+        self._accesses = Accesses(self.names, self.findings, self.exercise, skip_weights=skip_weights)
+        self._windows = Windows()
         self._backends: dict[int, Backend] = {}
         self._draining: list[tuple[int, Backend]] = []
         self._undefined_backends: set[int] = set()
@@ -88,6 +90,8 @@ class Lowering:
         self._templates = {}
         self._load(columns)
         self._value_findings(batch)
+        self.exercise.splits.update(columns.distinct("split"))
+        self.exercise.ubatch_numbers.update(columns.distinct("ubatch"))
         handlers, row, first = self._handlers, 0, self._first
         for row, ev in enumerate(columns.strings("ev")):
             handler = handlers.get(ev or "")
@@ -102,6 +106,8 @@ class Lowering:
             self._interned.clear()
         if len(self._graph_templates) > _CACHED_GRAPHS:
             self._graph_templates.clear()
+            self._windows.forget_graphs()
+        self.exercise.windows = self._windows.count
         return self._accesses.take_program()
 
     @property
@@ -174,6 +180,13 @@ class Lowering:
     def _nothing(self, row: int) -> None:
         """A marker: the replay does not look at it."""
 
+    def _ubatch(self, row: int) -> None:
+        self.exercise.ubatches += 1
+        self.exercise.tokens += self._columns.ints("tokens", 0)[row]
+
+    def _sched_reuse(self, row: int) -> None:
+        self.exercise.reuse += 1
+
     def _meta(self, row: int) -> None:
         if self._first + row:
             self.findings.add(findings.LATE_META, self._first + row, "`meta`")
@@ -196,11 +209,12 @@ class Lowering:
         before = self._backends.get(ident)
         if before is not None:
             before.live = False
+        self.exercise.backends.add(columns.attributes("backend", row))
         self._put_backend(
             ident,
             Backend(
                 self.names.new_queue(name),
-                columns.strings("device")[row],
+                columns.strings("device")[row] or None,
                 columns.flags("synchronous", default=False)[row],
                 frozenset(columns.words("drains", row)),
             ),
@@ -227,11 +241,12 @@ class Lowering:
         else:
             buffer = old  # the life goes on
             self.names.put_space(buffer.space, at, name, ident)
+        self.exercise.buffers.add(name)
         buffer.touched = None
         buffer.size = max(0, columns.ints("size", ABSENT)[row])
         buffer.host = columns.flags("host", default=False)[row]
         buffer.owner = self._backend_id[row]
-        buffer.device = columns.strings("device")[row]
+        buffer.device = columns.strings("device")[row] or None
         buffer.weights = columns.strings("usage")[row] == "weights"
         accesses.define_buffer(ident, buffer)
 
@@ -245,7 +260,9 @@ class Lowering:
             self._buffer_id[row], columns.ints("offset", 0)[row], None if size == ABSENT else max(0, size), view_of
         )
         self._accesses.define_tensor(ident, place)
-        self.names.put_tensor(ident, self._first + row, columns.strings("name")[row] or "", view_of)
+        name = columns.strings("name")[row] or ""
+        self.names.put_tensor(ident, self._first + row, name, view_of)
+        self.exercise.tensors.add(name)
 
     def _graph(self, row: int) -> None:
         if not self._lacks(row, "id"):
@@ -255,13 +272,14 @@ class Lowering:
     def _graph_template(self, nodes: Nodes) -> Template:
         found = self._graph_templates.get(nodes.key)
         if found is None:
-            accesses = [
-                (write, r)
-                for reads, writes in nodes.accesses
-                for write, listed in ((READS, reads), (WRITES, writes))
-                for r in listed
+            listed = [
+                ((write, r), (op, position, out))
+                for op, out, reads, writes in nodes.nodes
+                for write, ranges in ((READS, reads), (WRITES, writes))
+                for position, r in enumerate(ranges)
             ]
-            found = self._graph_templates[nodes.key] = Template(accesses)
+            found = Template([access for access, _ in listed], [origin for _, origin in listed])
+            self._graph_templates[nodes.key] = found
         return found
 
     # accesses
@@ -312,6 +330,8 @@ class Lowering:
         actor = self._thread_actor(row)
         footprint = self._accesses.footprint(template, number)
         self.exercise.hosts.add(actor)
+        if template.accesses[number][0] and template.roots[number] != -1:
+            self._windows.host_write(template.roots[number], self._first + row)
         self._code += (HOST, actor, 0, footprint, self._first + row)
 
     def _queued(self, row: int, queue: Backend, footprint: int) -> None:
@@ -346,7 +366,10 @@ class Lowering:
         self._blocking(row, READS, "get")
 
     def _set_direct(self, row: int) -> None:
-        self.exercise.direct += 1
+        if self._columns.flags("inferred", default=False)[row]:
+            self.exercise.inferred_writes += 1
+        else:
+            self.exercise.direct_writes += 1
         self._blocking(row, WRITES, None)
 
     def _get_direct(self, row: int) -> None:
@@ -417,12 +440,14 @@ class Lowering:
     def _issue(self, row: int, template: Template) -> None:
         """Queue work whose accesses share one epoch."""
         queue = self._queue(row)
+        self._windows.issue(template, self._first + row)
         self._queued(row, queue, self._accesses.footprint(template))
         self._settle(row, queue)
 
     def _compute(self, row: int) -> None:
         if self._lacks(row, "backend", "graph"):
             return
+        self.exercise.computes += 1
         ident, at = self._columns.ints("graph", -1)[row], self._first + row
         queue = self._queue(row)
         template = self._graphs.get(ident)
@@ -432,6 +457,7 @@ class Lowering:
         else:
             self._templates[at] = template
             self._accesses.use(template, at)
+            self._windows.issue(template, at)
             footprint = self._accesses.footprint(template)
         self._queued(row, queue, footprint)
         self._settle(row, queue)
@@ -442,6 +468,7 @@ class Lowering:
         dst = self._queue(row)
         src = self._queue(row, "src_backend") if self._columns.ints("src_backend", -1)[row] != -1 else dst
         template = self._template(row, "src", "dst")
+        self._windows.issue(template, self._first + row)
         place = template.resolved[0].buffer
         runs_on = self._known("copy_async", "runs_on", row) or ("dst" if place is not None and place.host else "src")
         if runs_on == "both":

@@ -5,10 +5,11 @@ Decides nothing about order. A report's text is rendered in `hbtrace.report`, fr
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from hbtrace.replay.accesses import Template
+from hbtrace.replay.canonical import fold_layers, is_unnamed, without_slot
 from hbtrace.replay.kernel import READ_AFTER_WRITE, WRITE_AFTER_WRITE, Hit
 from hbtrace.replay.lower import Event, Lowering
 
@@ -20,9 +21,6 @@ KINDS: Final[tuple[Kind, ...]] = ("read-after-write", "write-after-write", "writ
 """By the kernel's number."""
 
 _COPY_SIDES: Final = (" src", " dst")
-_SCHED_COPY: Final = re.compile(r"([^#]*#.*)#[0-9]+", re.DOTALL)
-_LAYER_ENDING: Final = re.compile(r"(-|_l)[0-9]+\Z")
-_LAYER_BLOCK: Final = re.compile(r"blk\.[0-9]+\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +64,12 @@ class Report:
     needs: int
     signature: Signature
     """What makes two reports the same distinct race."""
+    canonical: Signature
+    """The signature with a place in the graph for each root that has no name: equal over runs and versions."""
+    places: tuple[str | None, str | None] = field(compare=False)
+    """Where in the graph the two roots stand, as far as a graph tells."""
     repeats: int = field(default=1, compare=False)
     """How many reports this one stands for."""
-
-
-def fold_layers(name: str) -> str:
-    """`*` for the number of a layer: in a `-N` or `_lN` ending, and in `blk.N.` anywhere."""
-    return _LAYER_BLOCK.sub("blk.*.", _LAYER_ENDING.sub(r"\1*", name))
-
-
-def without_slot(name: str) -> str:
-    """A scheduler's copy is named `backend#tensor#slot`; its slot does not tell races apart."""
-    copy = _SCHED_COPY.fullmatch(name)
-    return copy[1] if copy else name
 
 
 class Naming:
@@ -90,6 +81,7 @@ class Naming:
         self._events: dict[int, Event] = {}
         self._sides: dict[tuple[int, int], tuple[str | None, int, str | None, int, str]] = {}
         self._simple: dict[str, str] = {}
+        self._known_places: dict[tuple[int, int], str | None] = {}
 
     def keep(self, rows: set[int]) -> None:
         """After a batch: remember these rows, forget all others."""
@@ -97,6 +89,7 @@ class Naming:
         events = self._events
         self._events = {row: self._lowering.event(row) if row >= first else events[row] for row in rows}
         self._sides.clear()
+        self._known_places.clear()
         self._lowering.names.forget_before(min(rows, default=self._lowering.rows))
 
     def report(self, hit: Hit) -> Report:
@@ -122,10 +115,57 @@ class Naming:
             self._simplified(current.root),
             current.label,
         )
+        places = self._places(earlier, earlier_event.template, current, current_event.template)
+        canonical = (
+            *signature[:3],
+            places[0] if earlier.root is not None and is_unnamed(earlier.root) else signature[3],
+            *signature[4:6],
+            places[1] if current.root is not None and is_unnamed(current.root) else signature[6],
+            signature[7],
+        )
         return Report(
             kind, buffer, buffer_id, hit.lo, hit.hi, hit.bytes, approx, earlier, current, hit.knows,
-            hit.earlier_clock, signature,
+            hit.earlier_clock, signature, signature if canonical == signature else canonical, places,
         )  # fmt: skip
+
+    def _places(
+        self, earlier: Access, first: Template | None, current: Access, second: Template | None
+    ) -> tuple[str | None, str | None]:
+        """Each root's place in its own side's graph; where that side is none, in the other's."""
+        return (
+            self._place(first, earlier) or self._place(second, earlier),
+            self._place(second, current) or self._place(first, current),
+        )
+
+    def _place(self, template: Template | None, access: Access) -> str | None:
+        """`OPERATION[operand] of NODE <- producer`, of the first node that reads the root; or what writes it."""
+        if template is None or template.origins is None or access.root_id == -1:
+            return None
+        key = (id(template), access.root_id)
+        if key not in self._known_places:
+            self._known_places[key] = self._find_place(template, access.root_id, access.row)
+        return self._known_places[key]
+
+    def _find_place(self, template: Template, root: int, row: int) -> str | None:
+        reader, producer = None, "host"
+        origins = template.origins or []
+        for (write, _), of, (op, position, out) in zip(template.accesses, template.roots, origins, strict=True):
+            if of != root:
+                continue
+            if write:
+                producer = op if producer == "host" else producer
+            elif reader is None:
+                reader = f"{op}[{position}] of {self._node_name(out, row)}"
+        if reader is None and producer == "host":
+            return None
+        return f"{reader or 'unread'} <- {producer}"
+
+    def _node_name(self, tensor: int, row: int) -> str:
+        """The root of what a node makes, if it has a name of its own."""
+        if tensor == -1:
+            return "-"
+        name = self._simplified(self._lowering.names.tensor(self._lowering.names.tensor(tensor, row)[1], row)[0])
+        return "-" if name is None or is_unnamed(name) else name
 
     def _event(self, row: int) -> Event:
         found = self._events.get(row)

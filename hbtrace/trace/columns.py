@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hbtrace.trace.vocabulary import EVENTS
+
 ABSENT: Final = -(2**63)
 """Stands for an absent number where -1 is a value (`size`)."""
 
@@ -55,10 +57,10 @@ class Ranges:
 
 
 class Nodes(NamedTuple):
-    """A graph's nodes: for each its reads and its writes, and a key that is equal for equal nodes."""
+    """A graph's nodes: for each (operation, its tensor, reads, writes), and a key that is equal for equal nodes."""
 
     key: bytes
-    accesses: list[tuple[list[Range], list[Range]]]
+    nodes: list[tuple[str, int, list[Range], list[Range]]]
 
 
 class Columns:
@@ -102,6 +104,15 @@ class Columns:
                 self._lists[name] = column.fill_null(default).to_numpy(zero_copy_only=False).tolist()
         return self._lists[name]
 
+    def distinct(self, name: str) -> set[int]:
+        """The values that an integer column has, -1 for absent ones."""
+        return set(np.unique(_integers(self.batch.column(name), -1)).tolist())
+
+    def attributes(self, ev: str, row: int) -> tuple[tuple[str, str], ...]:
+        """What a definition says beside its id, as sorted pairs of text; absent keys are left out."""
+        values = ((key, self.batch.column(key)[row].as_py()) for key in EVENTS[ev] if key != "id")
+        return tuple(sorted((key, str(value)) for key, value in values if value is not None))
+
     def words(self, name: str, row: int) -> list[str]:
         """One row of a list-of-strings column; absent is empty."""
         return [word for word in self.batch.column(name)[row].as_py() or () if word is not None]
@@ -130,13 +141,15 @@ class Columns:
             return Nodes(b"", [])
         nodes = column.slice(row, 1).flatten()
         reads, writes = _range_lists(nodes.field("reads")), _range_lists(nodes.field("writes"))
-        count = len(nodes)
-        valid = [True] * count if nodes.null_count == 0 else nodes.is_valid().to_pylist()
-        accesses = [(reads.get(k), writes.get(k)) if valid[k] else ([], []) for k in range(count)]
+        ops, outs = nodes.field("op").to_pylist(), _integers(nodes.field("tensor"), -1).tolist()
+        known = nodes.is_valid().to_pylist()
+        listed = [(ops[k] or "", outs[k], reads.get(k), writes.get(k)) for k in range(len(nodes)) if known[k]]
         marks = b"".join(
-            b"|".join((b"n", reads.key(k), b"w", writes.key(k))) if valid[k] else b"-" for k in range(count)
+            b"%b|%d|%b|%b;" % ((ops[k] or "").encode(), outs[k], reads.key(k), writes.key(k))
+            for k in range(len(nodes))
+            if known[k]
         )
-        return Nodes(marks, accesses)
+        return Nodes(marks, listed)
 
 
 def _integers(column: pa.Array, default: int) -> npt.NDArray[np.int64]:

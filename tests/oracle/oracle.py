@@ -42,7 +42,7 @@ STRICT_ERRORS = frozenset(
 
 _MOST_BYTES = 1 << 20
 _INT64 = range(-(2**63), 2**63)
-_SCHEDULER_COPY = re.compile(r"([^#]+#.*)#[0-9]+", re.DOTALL)
+_SCHEDULER_COPY = re.compile(r"([^#]*#.*)#[0-9]+", re.DOTALL)
 
 
 class TooLargeError(Exception):

@@ -23,7 +23,7 @@ _DEVICES = ("SYCL0", "CUDA0")
 _BUFFER_NAMES = ("ROCm_Host", "CUDA0", "CUDA0", "CPU")
 _TENSOR_NAMES = (
     "inp_tokens", "l_out-0", "l_out-1", "cache_k_l0", "blk.2.ffn_up.weight", "Qcur-3", "result_output",
-    "CUDA1#l_out-1#0", "CUDA1#l_out-1#1", "CUDA1#a#b#7", "#a#0x",
+    "CUDA1#l_out-1#0", "CUDA1#l_out-1#1", "CUDA1#a#b#7", "#a#0", "CUDA1#a#0x",
 )  # fmt: skip
 _LABELS = ("fill", "sample", "mul_mat", "add", "")
 _UNDEFINED = (70, 71, 72, 2**63 - 1, 2**62, -5)
@@ -155,7 +155,7 @@ class _Builder:
         keys: Event = {"id": backend, "name": self.rng.choice(_BACKEND_NAMES), "type": "gpu"}
         if self.chance(0.3):
             keys["device"] = self.rng.choice(_DEVICES)
-        if self.chance(0.25):
+        if self.chance(0.35):
             keys["drains"] = self.rng.choice((["set"], ["get"], ["set", "get"]))
         if self.chance(0.15):
             keys["synchronous"] = True
@@ -167,7 +167,7 @@ class _Builder:
         keys: Event = {"id": buffer, "name": self.rng.choice(_BUFFER_NAMES), "size": size}
         if self.chance(0.3):
             keys["host"] = True
-        if self.chance(0.5):
+        if self.chance(0.6):
             keys["backend"] = self.backend()
         if self.chance(0.2):
             keys["device"] = self.rng.choice(_DEVICES)
@@ -246,7 +246,7 @@ class _Builder:
         keys: Event = {"backend": self.backend(), "src": self.range(), "dst": self.range()}
         if self.chance(0.8):
             keys["src_backend"] = self.backend()
-        if self.chance(0.75):
+        if self.chance(0.6):
             keys["runs_on"] = self.rng.choice(("src", "dst", "both"))
         if self.chance(0.4):
             keys["after_dst"] = self.chance(0.7)
@@ -288,16 +288,13 @@ class _Builder:
             self.emit("acquire", object="baton")
 
     def hand_over(self) -> None:
-        """One side touches bytes, tells another through an event or an object, and the other touches them: a race
-        exactly if the telling fails, as some does. Nothing else is waited for between the two."""
+        """One side touches bytes, tells another through an event, an object or a call that drains, and the other
+        touches them: a race exactly if the telling fails, as some does. Nothing else is waited for between the two."""
         care, self.care = self.care, 0.0
         thread, given = self.thread, self.range()
         teller, listener = (self.rng.choice((None, self.backend())) for _ in range(2))  # None: a host thread
         self.touch_as(teller, given)
-        if self.chance(0.5):
-            self.tell_by_object(teller, listener)
-        else:
-            self.tell_by_event(teller, listener)
+        self.rng.choice((self.tell_by_object, self.tell_by_event, self.tell_by_drain))(teller, listener)
         self.touch_as(listener, given)
         self.thread, self.care = thread, care
 
@@ -326,6 +323,17 @@ class _Builder:
             self.emit("event_synchronize", event=event)
         else:
             self.emit("event_wait", backend=listener, event=event)
+
+    def tell_by_drain(self, _teller: int | None, listener: int | None) -> None:
+        """A blocking call that touches nothing waits for the queues that drain its buffer, which the teller may be."""
+        tensors = [{"tensor": tensor, "size": 0} for tensor in self.tensors]
+        ev = self.rng.choice(("tensor_set", "tensor_get", "tensor_copy", "set_direct"))
+        if ev == "tensor_copy":
+            self.emit(ev, src=self.rng.choice(tensors), dst=self.rng.choice(tensors))
+        else:
+            self.emit(ev, **self.rng.choice(tensors))
+        if listener is not None:
+            self.emit("event_wait", backend=listener, event=999)  # never recorded: what the host knows, no more
 
     def repoint(self) -> None:
         """A tensor moves, and its views do not: they were not sent again."""
@@ -431,15 +439,25 @@ class _Builder:
         rng.choice(steps)()
 
     def odd_buffer(self) -> None:
-        self.define_buffer(self.new_id(), self.rng.choice((0, 0, 1)))
+        """Hardly any bytes, used at its edges; perhaps freed, once or twice."""
+        buffer = self.new_id()
+        self.define_buffer(buffer, self.rng.choice((0, 0, 1, -4)))
+        if self.chance(0.5):
+            edges = [{"buffer": buffer, "offset": self.rng.randint(-6, 1)}]
+            self.emit("host_access", reads=edges)
+        for _ in range(self.rng.choice((0, 0, 1, 2))):
+            self.emit("buffer_free", buffer=buffer)
 
     def odd_tensor(self) -> None:
-        """Nowhere, out of bounds, without a size, or over the end of its buffer."""
+        """Nowhere, out of bounds, of an odd size or none, or over the end of its buffer; perhaps used at once."""
         buffer = self.rng.choice((-1, self.rng.choice(list(self.buffers))))
-        size = self.rng.choice((0, 8, 100, None))
+        size = self.rng.choice((0, 8, 100, -4, None))
         tensor = self.rng.choice((self.new_id(), *self.tensors))
         self.tensors[tensor] = (next(iter(self.buffers)), 0, 8)
         self.emit("tensor", id=tensor, name="odd", buffer=buffer, offset=self.rng.choice((0, -4, 8, 90)), size=size)
+        if self.chance(0.5):
+            span = self.rng.choice(({}, {"offset": 2, "size": 0}, {"offset": self.rng.randint(-9, 4)}))
+            self.emit("get_direct", tensor=tensor, **span)
 
     def late_meta(self) -> None:
         self.emit("meta", version=1, threads="ordered")
@@ -449,6 +467,12 @@ class _Builder:
         buffer = self.rng.choice(list(self.buffers))
         for _ in range(self.rng.randint(1, 2)):
             self.emit("buffer_free", buffer=buffer)
+        if self.chance(0.5):
+            self.hand_over()
+        if self.chance(0.3):
+            whole = {"buffer": buffer}
+            keys = {"backend": self.backend(), "src_backend": self.backend(), "src": whole, "dst": self.range()}
+            self.emit("copy_async", **keys)
 
     def dead_backend(self) -> None:
         """Freed, perhaps twice, and used on."""
@@ -461,9 +485,12 @@ class _Builder:
         buffer = self.rng.choice(list(self.buffers))
         ids = [self.new_id() for _ in range(self.rng.randint(1, 3))]
         last = ids[0] if self.huge else self.rng.choice((ids[0], ids[-1], self.rng.choice(_UNDEFINED)))
+        offset = self.rng.choice((0, 0, 70))
         for tensor, target in zip(ids, [*ids[1:], last], strict=True):
             self.tensors[tensor] = (buffer, 0, min(8, self.buffers[buffer]))
-            self.emit("tensor", id=tensor, name=f"cyc-{tensor}", buffer=buffer, size=8, view_of=target)
+            self.emit("tensor", id=tensor, name=f"cyc-{tensor}", buffer=buffer, offset=offset, size=8, view_of=target)
+        if self.chance(0.5):
+            self.emit("get_direct", tensor=self.rng.choice(ids))
 
     def named_host(self) -> None:
         backend = self.new_id()
