@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hbtrace.compare.select import Filters, Selection, select
+from hbtrace.compare.suppressions import Suppressions
 from hbtrace.errors import TraceError
 from hbtrace.replay import Replay
+from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.races import Report
 from hbtrace.source import ImportedTrace, Source, open_source
 
@@ -23,6 +25,7 @@ class Options:
     fold_layers: bool = False
     filters: Filters = field(default_factory=Filters)
     limit: int | None = None
+    suppressions: Suppressions | None = None
 
 
 @dataclass(slots=True)
@@ -35,7 +38,12 @@ class Outcome:
     selection: Selection
     warnings: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """What a reader of a clean verdict must know: why this run could have shown nothing."""
+    """What a reader of a clean verdict must know: why this run could have shown nothing. Empty where it raced."""
+    exercise: Exercise = field(default_factory=Exercise)
+    """What the run did: counters, and the names that filters can match."""
+    actors: list[str] = field(default_factory=list)
+    truncated: bool = False
+    """Part of the trace could not be read."""
 
     @property
     def reports(self) -> list[Report]:
@@ -75,13 +83,22 @@ def analyze_source(source: Source, options: Options) -> Outcome:
     )
     checked = _CrossCheck(source)
     try:
-        selection = select(checked.watch(replay), options.filters, options.limit)
+        selection = select(checked.watch(replay), options.filters, options.limit, options.suppressions)
     except TraceError as error:
         if error.row is None:
             raise
         raise TraceError(f"{source.path}: {error} (strict)", row=error.row) from None
-    warnings = [*source.warnings, *replay.warnings, *checked.differences()]
-    return Outcome(source.path, replay.rows, source.dropped_bytes, selection, warnings, replay.remarks)
+    return Outcome(
+        source.path,
+        replay.rows,
+        source.dropped_bytes,
+        selection,
+        [*source.warnings, *replay.warnings, *checked.differences()],
+        [] if selection.races else replay.exercise.remarks(),
+        replay.exercise,
+        replay.actors,
+        truncated=bool(source.dropped_bytes or source.warnings),
+    )
 
 
 class _CrossCheck:

@@ -1,9 +1,10 @@
-"""The id of a distinct race: a hash of its signature. It holds no address, clock, count or time."""
+"""The id of a distinct race: a hash of its canonical signature. It holds no address, clock, count or time."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -13,15 +14,22 @@ from hbtrace.replay.races import Signature
 _DIGITS: Final = 6
 
 
-def identities(signatures: Iterable[Signature]) -> dict[Signature, str]:
+@lru_cache(maxsize=1 << 16)
+def full_identity(canonical: Signature) -> str:
+    """`R-` and all digits: what an id is the beginning of."""
+    return "R-" + hashlib.sha256(orjson.dumps(canonical)).hexdigest()
+
+
+def identities(canonicals: Iterable[Signature]) -> dict[Signature, str]:
     """`R-` and the first six hex digits of each signature's hash; more digits where two of these collide."""
-    hashes = {signature: hashlib.sha256(orjson.dumps(signature)).hexdigest() for signature in signatures}
-    return {signature: f"R-{_shortest(digest, hashes.values())}" for signature, digest in hashes.items()}
-
-
-def _shortest(digest: str, all_digests: Iterable[str]) -> str:
-    digits = _DIGITS
-    rivals = [other for other in all_digests if other != digest and other[:_DIGITS] == digest[:_DIGITS]]
-    while any(other[:digits] == digest[:digits] for other in rivals):
-        digits += 1
-    return digest[:digits]
+    full = {canonical: full_identity(canonical) for canonical in canonicals}
+    lengths = dict.fromkeys(full, _DIGITS + 2)
+    while True:
+        taken: dict[str, list[Signature]] = {}
+        for canonical, digits in lengths.items():
+            taken.setdefault(full[canonical][:digits], []).append(canonical)
+        rivals = [canonical for sharing in taken.values() if len(sharing) > 1 for canonical in sharing]
+        if not rivals:
+            return {canonical: full[canonical][:digits] for canonical, digits in lengths.items()}
+        for canonical in rivals:
+            lengths[canonical] += 1

@@ -1,4 +1,4 @@
-"""Filters and limits: which reports are shown, and what was left out. The replay itself never changes."""
+"""Filters, suppressions and limits: which reports are shown, and what was left out. The replay never changes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from hbtrace.compare.identity import identities
+from hbtrace.compare.suppressions import Suppression, Suppressions
 from hbtrace.replay.races import Access, Report, Signature
 
 Span = tuple[int, int]
@@ -62,7 +63,9 @@ class Race:
     """A distinct race and its reports: how many, those kept for showing, the ubatches of their current sides."""
 
     signature: Signature
+    canonical: Signature
     first_row: int
+    suppression: Suppression | None = None
     reports: int = 0
     kept: list[Report] = field(default_factory=list)
     ubatches: set[int] = field(default_factory=set)
@@ -70,19 +73,35 @@ class Race:
 
 
 @dataclass(slots=True)
-class Selection:
-    """The reports of a run after filters and limits.
+class Found:
+    """A race by its identity: how many reports of it passed the filters, and the first of them."""
 
-    races, distinct: before filters. shown: reports the filters let through, before limits.
+    report: Report
+    suppression: Suppression | None
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Selection:
+    """The reports of a run after filters, suppressions and limits.
+
+    races, distinct: before filters. shown: reports the filters let through, before limits; `suppressed` of these are.
     reports: after limits, in the order in which they came; `repeats` of each says how many it stands for.
     """
 
     races: int = 0
     distinct: int = 0
     shown: int = 0
+    suppressed: int = 0
     reports: list[Report] = field(default_factory=list)
+    """Those that are suppressed are not among them."""
+    marked: list[tuple[Report, Suppression]] = field(default_factory=list)
+    """The suppressed ones, limited in the same way."""
     groups: list[Race] = field(default_factory=list)
     ids: dict[Signature, str] = field(default_factory=dict)
+    """By canonical signature."""
+    found: dict[Signature, Found] = field(default_factory=dict)
+    """By canonical signature, those that passed the filters."""
 
     @property
     def filtered(self) -> int:
@@ -90,36 +109,69 @@ class Selection:
 
     @property
     def limited(self) -> int:
-        return self.shown - len(self.reports)
+        return self.shown - self.suppressed - len(self.reports)
+
+    def all_marked(self) -> list[tuple[Report, Suppression | None]]:
+        """Reports and suppressed reports together, in the order in which they came."""
+        both: list[tuple[Report, Suppression | None]] = [*((report, None) for report in self.reports), *self.marked]
+        return sorted(both, key=lambda pair: _order(pair[0]))
+
+    @property
+    def findings(self) -> int:
+        """What counts for the exit code."""
+        return self.shown - self.suppressed
 
 
-def select(reports: Iterable[Report], filters: Filters, limit: int | None) -> Selection:
+def select(
+    reports: Iterable[Report], filters: Filters, limit: int | None, suppressions: Suppressions | None = None
+) -> Selection:
     """Keep `limit` reports of each distinct race that passes the filters; None keeps every one."""
     out = Selection()
-    groups: dict[Signature, Race] = {}
+    groups: dict[tuple[Signature, int], Race] = {}
     seen: set[Signature] = set()
+    canonicals: set[Signature] = set()
     for report in reports:
         out.races += 1
         seen.add(report.signature)
+        canonicals.add(report.canonical)
         if not filters.accepts(report):
             continue
-        race = groups.get(report.signature)
+        suppression = suppressions.find(report) if suppressions is not None else None
+        race = groups.get((report.signature, id(suppression)))
         if race is None:
-            race = groups[report.signature] = Race(report.signature, report.current.row)
+            race = Race(report.signature, report.canonical, report.current.row, suppression)
+            groups[report.signature, id(suppression)] = race
         race.reports += 1
         race.ubatches.add(report.current.ubatch)
         if limit is None or len(race.kept) < limit:
             race.kept.append(report)
+        out.found.setdefault(report.canonical, Found(report, suppression)).count += 1
     out.distinct = len(seen)
-    out.ids = identities(seen)
-    for race in groups.values():
-        race.ident = out.ids[race.signature]
-        if filters.accepts_id(race.ident):
-            out.groups.append(race)
-            out.shown += race.reports
-            out.reports.extend(_standing_for_all(race))
-    out.reports.sort(key=lambda r: (r.current.row, r.current.access, r.earlier.row, r.earlier.access))
+    out.ids = identities(canonicals)
+    _finish(out, groups.values(), filters)
     return out
+
+
+def _finish(out: Selection, groups: Iterable[Race], filters: Filters) -> None:
+    """What needs the ids: the filter by id, and the order."""
+    for race in groups:
+        race.ident = out.ids[race.canonical]
+        if not filters.accepts_id(race.ident):
+            continue
+        out.shown += race.reports
+        if race.suppression is None:
+            out.groups.append(race)
+            out.reports.extend(_standing_for_all(race))
+        else:
+            out.suppressed += race.reports
+            out.marked.extend((report, race.suppression) for report in _standing_for_all(race))
+    out.found = {c: found for c, found in out.found.items() if filters.accepts_id(out.ids[c])}
+    out.reports.sort(key=_order)
+    out.marked.sort(key=lambda pair: _order(pair[0]))
+
+
+def _order(report: Report) -> tuple[int, ...]:
+    return report.current.row, report.current.access, report.earlier.row, report.earlier.access
 
 
 def _standing_for_all(race: Race) -> list[Report]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.kernel import Kernel
 from hbtrace.replay.lower import Lowering
 from hbtrace.replay.races import Naming, Report
@@ -55,9 +56,14 @@ class Replay:
         return self._lowering.findings.sentences()
 
     @property
-    def remarks(self) -> list[str]:
-        """Why a run without races may have shown nothing: it could not have raced, or what races was not recorded."""
-        return self._lowering.exercise.remarks()
+    def exercise(self) -> Exercise:
+        """What the run did, counted so far."""
+        return self._lowering.exercise
+
+    @property
+    def actors(self) -> list[str]:
+        """The names of all actors so far."""
+        return self._lowering.names.actors
 
     @property
     def rows(self) -> int:

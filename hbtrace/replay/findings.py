@@ -75,8 +75,9 @@ class Findings:
         return 0 if tally is None else len(tally.idents) if kind in _UNDEFINED else tally.count
 
     def sentences(self) -> list[str]:
-        """One sentence a kind, in the order in which the kinds were first met."""
-        return [self._sentence(kind, tally) for kind, tally in self._tallies.items()]
+        """One sentence a kind, by the row in which the kind was first met."""
+        met = sorted(self._tallies.items(), key=lambda entry: (entry[1].row, entry[0]))
+        return [self._sentence(kind, tally) for kind, tally in met]
 
     def _sentence(self, kind: str, tally: _Tally) -> str:
         first = f"(first in row {tally.row}: {tally.detail})"

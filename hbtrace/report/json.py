@@ -8,13 +8,16 @@ from typing import Any, Final
 import orjson
 
 from hbtrace.analysis import Outcome
+from hbtrace.compare.suppressions import Suppression
 from hbtrace.replay.races import Access, Report
 
 FORMAT: Final = 1
+_LINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
-def report_object(report: Report, ident: str) -> dict[str, Any]:
-    """A report with the keys of section 6 and its `id`."""
+def report_object(report: Report, ident: str, suppression: Suppression | None = None) -> dict[str, Any]:
+    """A report with the keys of section 6, its `id`, and by what it is suppressed, if it is."""
+    marked = {} if suppression is None else {"suppressed": {"where": suppression.where, "reason": suppression.reason}}
     return {
         "kind": report.kind,
         "buffer": report.buffer,
@@ -30,6 +33,7 @@ def report_object(report: Report, ident: str) -> dict[str, Any]:
         "needs": report.needs,
         "signature": report.signature,
         "id": ident,
+        **marked,
     }
 
 
@@ -60,7 +64,8 @@ def trace_object(outcome: Outcome) -> dict[str, Any]:
         "races": selection.races,
         "distinct": selection.distinct,
         "shown": selection.shown,
-        "reports": [report_object(r, selection.ids[r.signature]) for r in selection.reports],
+        "suppressed": selection.suppressed,
+        "reports": [report_object(r, selection.ids[r.canonical], mark) for r, mark in selection.all_marked()],
         "warnings": outcome.warnings,
         "coverage": {},
         "remarks": outcome.remarks,
@@ -77,8 +82,8 @@ def document(outcomes: Sequence[Outcome], *, several: bool) -> bytes:
 def lines(outcome: Outcome) -> Iterator[bytes]:
     """One report a line, with the trace's path in each."""
     ids = outcome.selection.ids
-    for report in outcome.selection.reports:
-        yield dumps({"trace": outcome.path, **report_object(report, ids[report.signature])}, orjson.OPT_APPEND_NEWLINE)
+    for report, mark in outcome.selection.all_marked():
+        yield dumps({"trace": outcome.path, **report_object(report, ids[report.canonical], mark)}, _LINE)
 
 
 def dumps(value: dict[str, Any], option: int) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hbtrace.analysis import Outcome
 from hbtrace.compare.select import Race, Selection
+from hbtrace.compare.suppressions import suppression_block
 from hbtrace.replay.races import Access, Report
 
 
@@ -44,24 +45,26 @@ def details(report: Report, ident: str) -> list[str]:
     return lines
 
 
-def blocks(selection: Selection, *, verbose: bool) -> Iterator[str]:
-    """The shown reports, one block each, with what they stand for."""
+def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) -> Iterator[str]:
+    """The shown reports, one block each, with what they stand for and a ready suppression, if asked for."""
     for report in selection.reports:
         lines = [block(report)]
         if verbose:
-            lines += details(report, selection.ids[report.signature])
+            lines += details(report, selection.ids[report.canonical])
         if report.repeats > 1:
             lines.append(f"  ... and {_count(report.repeats - 1, 'more report')} of this race")
+        if suppression:
+            lines += ["", suppression_block(report, selection.ids[report.canonical])]
         yield "\n".join(lines)
 
 
-def render(outcome: Outcome, *, verbose: bool, colour: bool) -> str:
+def render(outcome: Outcome, *, verbose: bool, colour: bool, suppression: bool = False) -> str:
     """Everything `analyze` prints of one trace."""
-    parts = list(blocks(outcome.selection, verbose=verbose))
+    parts = list(blocks(outcome.selection, verbose=verbose, suppression=suppression))
     if colour:
         parts = [_coloured(part) for part in parts]
     lines = summary(outcome.selection, outcome.rows)
-    lines += [f"remark: {remark}" for remark in outcome.remarks if not outcome.races]
+    lines += [f"remark: {remark}" for remark in outcome.remarks]
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 
 
@@ -100,7 +103,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozense
 
 def summary(selection: Selection, rows: int) -> list[str]:
     """What the reports come to, and what filters and limits left out."""
-    reports = _count(selection.shown, "report")
+    reports = _count(selection.findings, "report")
     if not selection.races:
         return [f"no race in {_count(rows, 'row')}"]
     lines = []
@@ -110,7 +113,7 @@ def summary(selection: Selection, rows: int) -> list[str]:
         buffers = {race.signature[1] for race in groups}
         pairs = {frozenset((race.signature[2], race.signature[5])) for race in groups}
         lines.append(
-            f"{reports}, {_count(len(groups), 'distinct race')}: {_count(len(tensors), 'tensor')},"
+            f"{reports}, {_count(len({race.signature for race in groups}), 'distinct race')}: {_count(len(tensors), 'tensor')},"
             f" {_count(len(buffers), 'buffer')}, {_count(len(pairs), 'pair')} of actors"
         )
         lines += ["", *_races(groups)]
@@ -118,12 +121,12 @@ def summary(selection: Selection, rows: int) -> list[str]:
         lines.append("0 reports shown")
     if selection.filtered:
         lines += ["", f"left out by filters: {selection.filtered:,} of {_count(selection.races, 'report')}"]
-    if selection.limited:
-        lines += [
-            *([] if selection.filtered else [""]),
-            f"left out as repeats: {_count(selection.limited, 'report')} (--all shows every one)",
-        ]
-    return lines
+    out = [
+        (selection.suppressed, f"suppressed: {_count(selection.suppressed, 'report')}"),
+        (selection.limited, f"left out as repeats: {_count(selection.limited, 'report')} (--all shows every one)"),
+    ]
+    told = [sentence for number, sentence in out if number]
+    return lines + ([""] if told and not selection.filtered else []) + told
 
 
 def _races(groups: Sequence[Race]) -> list[str]:

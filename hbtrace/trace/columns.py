@@ -110,12 +110,19 @@ class Columns:
 
     def attributes(self, ev: str, row: int) -> tuple[tuple[str, str], ...]:
         """What a definition says beside its id, as sorted pairs of text; absent keys are left out."""
-        values = ((key, self.batch.column(key)[row].as_py()) for key in EVENTS[ev] if key != "id")
+        values = ((key, self._values(key)[row]) for key in EVENTS[ev] if key != "id")
         return tuple(sorted((key, str(value)) for key, value in values if value is not None))
+
+    def _values(self, name: str) -> list[Any]:
+        """Any column as Python has it, None where absent; for the few columns of definitions."""
+        key = f"{name}, as it is"
+        if key not in self._lists:
+            self._lists[key] = self.batch.column(name).to_pylist()
+        return self._lists[key]
 
     def words(self, name: str, row: int) -> list[str]:
         """One row of a list-of-strings column; absent is empty."""
-        return [word for word in self.batch.column(name)[row].as_py() or () if word is not None]
+        return [word for word in self._values(name)[row] or () if word is not None]
 
     def own(self) -> Ranges:
         """The range that an event's own keys are: its tensor, never its buffer."""

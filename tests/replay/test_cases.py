@@ -76,14 +76,15 @@ def test_strict(case):
     assert caught.value.row == want["strict"]
 
 
+INPUTS = ["inp_pos", "attn_inp_k_idxs", "attn_inp_v_idxs", "attn_inp_kq_mask"]
 COUNTS = {
-    "integrated": (30, 5, {"inp_tokens": 6, "inp_pos": 6, "attn_inp_k_idxs": 6, "attn_inp_v_idxs": 6, "attn_inp_kq_mask": 6}),
-    "ngl2": (20, 4, {"inp_pos": 5, "attn_inp_k_idxs": 5, "attn_inp_v_idxs": 5, "attn_inp_kq_mask": 5}),
+    "integrated": (30, 5, dict.fromkeys(["inp_tokens", *INPUTS], 6)),
+    "ngl2": (20, 4, dict.fromkeys(INPUTS, 5)),
     "discrete": (0, 0, {}),
     "pipeline_src": (0, 0, {}),
     "vulkan": (0, 0, {}),
     "cuda": (9, 1, {"CUDA1#l_out-2#0": 3, "CUDA1#l_out-2#1": 2, "CUDA1#l_out-2#2": 2, "CUDA1#l_out-2#3": 2}),
-    "cuda_integrated": (30, 5, {"embd": 6, "inp_pos": 6, "attn_inp_k_idxs": 6, "attn_inp_v_idxs": 6, "attn_inp_kq_mask": 6}),
+    "cuda_integrated": (30, 5, dict.fromkeys(["embd", *INPUTS], 6)),
 }  # fmt: skip
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from hbtrace.errors import TraceError
@@ -41,14 +39,16 @@ def test_ids_and_offsets_near_the_end_of_64_bits():
 
 
 def test_a_range_over_all_of_64_bits_is_cut_and_counted():
-    result = analyze_events([Q0, Q1, buffer(64), kernel(0, writes=[span(-HUGE, HUGE)]), kernel(0, writes=[span(8, HUGE)])])
+    beyond = [kernel(0, writes=[span(-HUGE, HUGE)]), kernel(0, writes=[span(8, HUGE)])]
+    result = analyze_events([Q0, Q1, buffer(64), *beyond])
     assert not result.reports
     assert len(result.warnings) == 1
     assert "2 rows" in result.warnings[0]
 
 
 def test_an_undefined_buffer_has_no_bounds_even_at_the_ends():
-    events = [kernel(0, writes=[span(-HUGE, 8)]), kernel(1, reads=[span(-HUGE, 4)]), kernel(0, writes=[span(HUGE - 8, HUGE)])]
+    events = [kernel(0, writes=[span(-HUGE, 8)]), kernel(1, reads=[span(-HUGE, 4)])]
+    events.append(kernel(0, writes=[span(HUGE - 8, HUGE)]))
     assert [(r.lo, r.bytes) for r in analyze_events(events).reports] == [(-HUGE, 4)]
 
 
@@ -60,13 +60,14 @@ def test_a_buffer_of_zero_bytes_takes_no_access():
 def test_a_trace_of_definitions_says_that_nothing_was_exercised():
     replay = Replay([batch_from_rows([Q0, Q1, buffer(64)])])
     assert list(replay) == []
-    assert replay.remarks == ["not exercised: no event of this trace accesses memory"]
+    assert replay.exercise.remarks() == ["not exercised: no event of this trace accesses memory"]
 
 
 def test_one_event_with_a_million_ranges():
     count = 1_000_000
     many = kernel(0, writes=[span(16 * k, 8) for k in range(count)])
-    (report,) = analyze_events([Q0, Q1, buffer(16 * count), many, kernel(1, reads=[span(16 * (count - 1), 16)])]).reports
+    last = kernel(1, reads=[span(16 * (count - 1), 16)])
+    (report,) = analyze_events([Q0, Q1, buffer(16 * count), many, last]).reports
     assert (report.earlier.access, report.lo, report.bytes) == (count - 1, 16 * (count - 1), 8)
 
 
@@ -76,9 +77,8 @@ def test_strided_rows_are_exact_up_to_the_limit_and_said_beyond():
         [Q0, Q1, buffer(HUGE), kernel(0, writes=[span(0, 1, rows=rows, stride=3)]), kernel(1, reads=[span(1, 2)])]
     )
     assert (exact.reports, exact.warnings) == ([], [])
-    beyond = analyze_events(
-        [Q0, Q1, buffer(HUGE), kernel(0, writes=[span(0, 1, rows=MAX_PIECES + 1, stride=3)]), kernel(1, reads=[span(1, 2)])]
-    )
+    many = kernel(0, writes=[span(0, 1, rows=MAX_PIECES + 1, stride=3)])
+    beyond = analyze_events([Q0, Q1, buffer(HUGE), many, kernel(1, reads=[span(1, 2)])])
     assert [r.approx for r in beyond.reports] == [True]
     assert "too many separate pieces" in beyond.warnings[0]
 
@@ -98,22 +98,20 @@ def test_rows_far_outside_the_buffer_cost_nothing():
 @pytest.mark.parametrize("definition", ["tensor", "buffer", "backend", "graph"])
 def test_a_million_definitions(definition):
     count = 1_000_000
-    row = {"ev": definition, "id": 0, "name": "n", "size": 8, "buffer": 0, "nodes": []}
-    keys = {"tensor": ("name", "buffer", "size"), "buffer": ("name", "size"), "backend": ("name",), "graph": ("nodes",)}
+    row = {"ev": definition, "name": "n", "size": 8, "buffer": 0}
+    keys = {"tensor": ("name", "buffer", "size"), "buffer": ("name", "size"), "backend": ("name",), "graph": ()}
     kept = {key: row[key] for key in ("ev", *keys[definition])}
     step = 50_000
-    start = time.monotonic()
     replay = Replay(
         batch_from_rows([kept | {"id": k} for k in range(first, first + step)]) for first in range(0, count, step)
     )
     assert list(replay) == []
     assert replay.rows == count
-    assert time.monotonic() - start < 120  # hangs are failures; speed is the bench's business
 
 
 def test_many_queues_used_once_each():
     queues = [{"ev": "backend", "id": k, "name": "CUDA0"} for k in range(2000)]
-    work = [event for k in range(2000) for event in (kernel(k, reads=[span(0, 8)]), {"ev": "synchronize", "backend": k})]
+    work = [e for k in range(2000) for e in (kernel(k, reads=[span(0, 8)]), {"ev": "synchronize", "backend": k})]
     assert analyze_events([*queues, buffer(8), *work, {"ev": "buffer_free", "buffer": 0}]).reports == []
 
 

@@ -57,7 +57,9 @@ PAIRS = {
         [read(2)],
     ),
     "release by a queue": (
-        [write(0)], [ev("release", object="bell", backend=0), ev("acquire", object="bell")], [ev("set_direct", tensor=0)],
+        [write(0)],
+        [ev("release", object="bell", backend=0), ev("acquire", object="bell")],
+        [ev("set_direct", tensor=0)],
     ),
     "acquire by a queue": (
         [write(0)], [ev("release", object="bell", backend=0), ev("acquire", object="bell", backend=1)], [write(1)],

@@ -1,0 +1,72 @@
+"""Findings: distinct races with what a gate thinks of them. The one thing that every output renders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hbtrace.compare.select import Selection
+from hbtrace.compare.sides import Occurrences
+from hbtrace.compare.suppressions import Suppression
+from hbtrace.replay.races import Report
+
+State = Literal["found", "new", "persisting", "fixed", "moved", "not exercised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One distinct race. base, head: how often it was reported on a side, None where it was not."""
+
+    ident: str
+    report: Report
+    state: State
+    base: Occurrences | None = None
+    head: Occurrences | None = None
+    suppression: Suppression | None = None
+    was: str | None = None
+    """The id under which a moved race is known on the other side."""
+    trace: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the race is there and nobody suppressed it."""
+        return self.suppression is None and self.head is not None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a verb has to say: findings in a stable order, and sentences beside them."""
+
+    verb: str
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Why the sides cannot be compared, what was not exercised, what is said of the files."""
+    warnings: list[str] = field(default_factory=list)
+    comparable: bool = True
+
+    def of(self, *states: State) -> list[Finding]:
+        return [finding for finding in self.findings if finding.state in states]
+
+
+def findings_of(selection: Selection, trace: str) -> list[Finding]:
+    """The distinct races of one analyzed trace, suppressed ones among them."""
+    return [
+        Finding(
+            selection.ids[canonical],
+            found.report,
+            "found",
+            head=Occurrences(found.count, found.count),
+            suppression=found.suppression,
+            trace=trace,
+        )
+        for canonical, found in selection.found.items()
+    ]
+
+
+def fails(findings: Iterable[Finding], fail_on: str) -> bool:
+    """Whether findings make the exit code 1. Where there is nothing to compare with, every race is new."""
+    if fail_on == "none":
+        return False
+    states = ("found", "new") if fail_on == "new" else ("found", "new", "persisting", "moved")
+    return any(finding.counts and finding.state in states for finding in findings)
