@@ -1,41 +1,55 @@
-"""The command line. A verb's module is imported only when the verb is called, so that `--help` is quick."""
+"""The command line: the table of verbs, and how a run of it ends.
+
+A verb's module is imported only when that verb is called, so that `--help` is quick. No verb's logic is here.
+"""
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
+from importlib.util import find_spec
 from typing import Any, Final
 
 import click
 
 from hbtrace.errors import HbtraceError
 
-VERBS: Final = {
-    "analyze": "Find the races of recorded runs and print them.",
-    "info": "What is in a trace: engine, devices, the in-place hazard, counts.",
-    "convert": "Between Arrow IPC, JSON Lines and other programs' logs.",
-    "docs": "The documentation pages.",
+_TABLE: Final = {
+    "analyze": ("hbtrace.cli.analyze", "Find the races of recorded runs and print them."),
+    "info": ("hbtrace.cli.info", "What is in a trace: engine, devices, the in-place hazard, counts."),
+    "convert": ("hbtrace.cli.convert", "Between Arrow IPC, JSON Lines and other programs' logs."),
+    "diff": ("hbtrace.cli.diff", "Compare the races of two sides by identity: new, fixed, persisting."),
+    "baseline": ("hbtrace.cli.baseline", "Known races in a file for git; fail on new ones only."),
+    "selftest": ("hbtrace.cli.selftest", "See this installation's gate turn red for a race and green for its fix."),
+    "record": ("hbtrace.cli.record", "Run a program with the recording library loaded."),
+    "docs": ("hbtrace.cli.docs", "The documentation pages."),
 }
-"""Verb and its line in the help; the command is `command` in the module of the same name."""
+"""Verb -> its module, whose click command is named `command`, and its line in the help."""
+
+VERBS: Final = {name: about for name, (module, about) in _TABLE.items() if find_spec(module) is not None}
+"""The verbs of this version, in the order of the help; `find_spec` looks for the file and imports nothing."""
 
 _HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class _Verbs(click.Group):
+    """A group whose commands are imported one at a time."""
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"hbtrace.cli.{name}").command
+        command: click.Command = importlib.import_module(_TABLE[name][0]).command
         command.name = name
         command.context_settings = {**_HELP, **command.context_settings}
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs without importing any."""
+        """List the verbs from the table: click's own way would import each for its line."""
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
 
@@ -43,12 +57,20 @@ class _Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in VERBS:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], VERBS, 1, 0.5)
-            hint = f"did you mean `{near[0]}`?" if near else f"the verbs are {', '.join(VERBS)}"
-            ctx.fail(f"no verb `{args[0]}`: {hint}")
+            raise click.UsageError(f"no verb `{args[0]}`: {_nearest(args[0])}")
         return super().resolve_command(ctx, args)
+
+
+def _nearest(word: str) -> str:
+    """What somebody who typed this for a verb may have meant."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, VERBS, 1, 0.5)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    if os.path.isfile(word):
+        return f"did you mean `hbtrace analyze {word}`?"
+    return f"the verbs are {', '.join(VERBS)}"
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -59,7 +81,17 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=_Verbs, context_settings=_HELP, no_args_is_help=True)
+@click.group(
+    cls=_Verbs,
+    context_settings=_HELP,
+    no_args_is_help=False,
+    epilog="""\b
+Examples:
+  hbtrace analyze run.arrow
+  hbtrace analyze -h
+  hbtrace docs rules
+""",
+)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def cli() -> None:
     """Find races in recorded backend event logs of ggml and llama.cpp, offline.
@@ -70,30 +102,61 @@ def cli() -> None:
 
 def main() -> None:
     """The console script: run a verb, end with its exit code."""
+    if sys.stdout is None:  # started with it closed: `>&-`
+        sys.exit(_say("standard output is closed", 2))
+    if hasattr(sys.stdout, "reconfigure"):
+        # A file's name may be no text in this locale; that is no reason to lose the result.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if "_HBTRACE_COMPLETE" in os.environ:
+        cli.main(prog_name="hbtrace")  # click's shell completion: prints and ends
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """The exit code of a command line. Errors are one sentence on standard error."""
+    """The exit code of a command line. Errors are one sentence on standard error.
+
+    Not `cli.main`: that one ends with 1 when its reader goes away, and here 1 means that races were found.
+    """
     try:
-        result: Any = cli.main(arguments, prog_name="hbtrace", standalone_mode=False)
+        if not arguments:
+            with cli.make_context("hbtrace", [], resilient_parsing=True) as ctx:
+                click.echo(ctx.get_help(), err=True)
+            return 2
+        with cli.make_context("hbtrace", arguments) as ctx:
+            result: Any = cli.invoke(ctx)
         sys.stdout.flush()
     except HbtraceError as error:
         return _say(str(error), error.exit_code)
-    except click.ClickException as error:
-        error.show()
+    except click.exceptions.Exit as error:
         return error.exit_code
+    except click.ClickException as error:
+        return _say(_sentence(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _say("interrupted", 130)
-    except BrokenPipeError:
-        # Whoever read the output has enough. Standard output must not be flushed again on the way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     except OSError as error:
-        return _say(f"output cannot be written: {error.strerror}", 2) if error.errno == 28 else _fault(error)
+        return _unwritten(error)
     except Exception as error:  # the last resort: a fault of ours gets its own exit code
         return _fault(error)
     return result if isinstance(result, int) else 0
+
+
+def _sentence(error: click.ClickException) -> str:
+    """Click's message on one line, and where to read on."""
+    text = " ".join(error.format_message().split())
+    text = f"{text[:1].lower()}{text[1:].rstrip('.')}"
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    return text if ctx is None else f"{text} (`{ctx.command_path} -h` shows how it is used)"
+
+
+def _unwritten(error: OSError) -> int:
+    """The result did not reach standard output. Any other error of the system is a fault of ours."""
+    if error.errno not in (errno.EPIPE, errno.ENOSPC):
+        return _fault(error)
+    # What is left in the buffer must not be tried again on the way out.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if error.errno == errno.EPIPE:
+        return 141  # as a shell tells of a program that SIGPIPE ended: `| head` has enough, all is well
+    return _say(f"standard output cannot be written: {error.strerror}", 2)
 
 
 def _say(sentence: str, code: int) -> int:
@@ -105,7 +168,7 @@ def _fault(error: BaseException) -> int:
     import traceback
 
     lines = traceback.format_exception(error)
-    if "HBTRACE_DEBUG" not in os.environ:
+    if not os.environ.get("HBTRACE_DEBUG"):
         lines = [*traceback.format_tb(error.__traceback__)[-1:], *traceback.format_exception_only(error)]
     click.echo("".join(lines).rstrip(), err=True)
     return _say("this is a fault of hbtrace, not of your trace (HBTRACE_DEBUG=1 shows all of it)", 70)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from hbtrace.cli.gate import FORMATS, gate_options
 from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import HbtraceError, UsageError
 
 if TYPE_CHECKING:
-    from hbtrace.analysis import Options
+    from hbtrace.analysis import Options, Outcome
     from hbtrace.cli.output import Write
+    from hbtrace.compare.findings import Verdict
+    from hbtrace.compare.suppressions import Suppressions
     from hbtrace.importers.ggml_sanitize import Reports
-
-FORMATS: Final = ("text", "json", "jsonl")
 
 
 @click.command(
@@ -34,6 +35,8 @@ Examples:
 @click.option("-v", "--verbose", is_flag=True, help="Add id, rows, ubatches, threads, call sites, view chains.")
 @replay_options
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
+@click.option("--gen-suppressions", is_flag=True, help="Print a ready suppression under each report.")
+@gate_options("any")
 @output_options(FORMATS)
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Find the races of recorded runs and print them.
@@ -43,76 +46,126 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
 
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import open_output
+    from hbtrace.cli.gate import exit_code, load_suppressions, replay_settings
+    from hbtrace.cli.output import open_output, warn
 
+    given["output"] = output
     if given["every"] and given["limit"]:
         raise UsageError("give --all or --limit, not both")
     if traces.count("-") > 1:
         raise UsageError("standard input can be read only once")
+    suppressions = load_suppressions(given["suppressions"])
+    options = replay_settings(given, suppressions, limit=None if given["every"] else given["limit"] or 1)
+    codes: list[int] = []
+    outcomes: list[Outcome] = []
     with open_output(output, force=force) as write:
-        return _run(traces, _options(given), write, form=given["format"], verbose=given["verbose"])
-
-
-def _options(given: dict[str, Any]) -> Options:
-    from hbtrace.analysis import Options
-    from hbtrace.compare.select import Filters
-
-    names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
-    return Options(
-        threads=given["threads"],
-        skip_weights=given["skip_weights"],
-        strict=given["strict"],
-        fold_layers=given["fold_layers"],
-        filters=Filters(**{name: given[name] for name in names}),
-        limit=None if given["every"] else given["limit"] or 1,
-    )
-
-
-def _run(traces: tuple[str, ...], options: Options, write: Write, *, form: str, verbose: bool) -> int:
-    """Analyze each trace; the worst exit code counts. A trace that cannot be read does not hide the others."""
-    from hbtrace.analysis import analyze_source
-    from hbtrace.cli.output import warn
-    from hbtrace.cli.progress import watched
-    from hbtrace.report import json, text
-    from hbtrace.source import open_source, pasted_reports
-
-    codes, outcomes = [0], []
-    for number, path in enumerate(traces):
-        try:
-            pasted = pasted_reports(path)
-            if pasted is not None:
-                codes.append(_pasted(path, pasted, write, form=form))
-                continue
-            outcome = analyze_source(watched(open_source(path)), options)
-        except HbtraceError as error:
-            if len(traces) == 1:
-                raise
-            click.echo(f"hbtrace: {error}", err=True)
-            codes.append(error.exit_code)
-            continue
-        codes.append(1 if outcome.selection.shown else 0)
-        outcomes.append(outcome)
-        if form == "text":
-            warn(outcome.warnings)
-            heading = f"{'' if number == 0 else chr(10)}== {path}\n\n" if len(traces) > 1 else ""
-            write(heading + text.render(outcome, verbose=verbose, colour=sys.stdout.isatty()))
-        elif form == "jsonl":
-            warn(outcome.warnings)
-            for line in json.lines(outcome):
-                write(line)
-    if form == "json" and outcomes:
-        write(json.document(outcomes, several=len(traces) > 1))
+        show = _Shower(write, given, several=len(traces) > 1)
+        for path in traces:
+            try:
+                outcomes += _one(path, options, show)
+            except HbtraceError as error:  # a trace that cannot be read does not hide the others
+                if len(traces) == 1:
+                    raise
+                click.echo(f"hbtrace: {error}", err=True)
+                codes.append(error.exit_code)
+        verdict = _verdict(outcomes, suppressions)
+        show.end(outcomes, verdict)
+    if suppressions is not None:
+        warn(suppressions.complaints())
+    codes.append(exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"]))
+    if show.pasted and not given["exit_zero"]:
+        codes.append(1)
     return worst(codes)
 
 
-def _pasted(path: str, reports: Reports, write: Write, *, form: str) -> int:
-    """A log of nothing but RACE blocks cannot be replayed: say what is in it."""
-    from hbtrace.importers.ggml_sanitize import summary_text
+def _one(path: str, options: Options, show: _Shower) -> list[Outcome]:
+    """Analyze one trace and show it; a log of nothing but RACE blocks is summarised and is no outcome."""
+    from hbtrace.analysis import analyze_source
+    from hbtrace.cli.progress import watched
+    from hbtrace.source import open_source, pasted_reports
 
-    if form != "text":
-        raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
-    write(summary_text(path, reports))
-    return 1
+    pasted = pasted_reports(path)
+    if pasted is not None:
+        show.reports(path, pasted)
+        return []
+    outcome = analyze_source(watched(open_source(path)), options)
+    show.trace(outcome)
+    return [outcome]
+
+
+def _verdict(outcomes: Iterable[Outcome], suppressions: Suppressions | None) -> Verdict:
+    """All traces as one verdict, for the exit code and the outputs that need it whole."""
+    from hbtrace.compare.findings import Verdict, findings_of
+
+    verdict = Verdict("analyze")
+    for outcome in outcomes:
+        verdict.findings += findings_of(outcome.selection, outcome.path)
+        verdict.notes += [f"{outcome.path}: {remark}" for remark in outcome.remarks]
+        verdict.warnings += [f"{outcome.path}: {warning}" for warning in outcome.warnings]
+    verdict.findings.sort(key=lambda finding: (finding.trace, finding.ident))
+    verdict.warnings += suppressions.complaints() if suppressions is not None else []
+    return verdict
+
+
+class _Shower:
+    """Writes text and lines trace by trace, documents at the end."""
+
+    def __init__(self, write: Write, given: dict[str, Any], *, several: bool) -> None:
+        self._write = write
+        self._given = given
+        self._form = given["format"]
+        self._several = several
+        self._shown = 0
+        self.pasted = False
+
+    def trace(self, outcome: Outcome) -> None:
+        from hbtrace.cli.output import warn
+
+        if self._form == "text":
+            from hbtrace.report import text
+
+            warn(outcome.warnings)
+            given = self._given
+            self._heading(outcome.path)
+            self._write(
+                text.render(
+                    outcome,
+                    verbose=given["verbose"],
+                    colour=given["output"] is None and sys.stdout.isatty(),
+                    suppression=given["gen_suppressions"],
+                )
+            )
+        elif self._form == "jsonl":
+            from hbtrace.report import json
+
+            warn(outcome.warnings)
+            for line in json.lines(outcome):
+                self._write(line)
+
+    def reports(self, path: str, reports: Reports) -> None:
+        """A log of nothing but RACE blocks cannot be replayed: say what is in it."""
+        from hbtrace.importers.ggml_sanitize import summary_text
+
+        if self._form != "text":
+            raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
+        self.pasted = True
+        self._heading(path)
+        self._write(summary_text(path, reports))
+
+    def end(self, outcomes: list[Outcome], verdict: Verdict) -> None:
+        from hbtrace.cli.gate import render_verdict
+
+        if self._form == "json" and (outcomes or self._several):
+            from hbtrace.report import json
+
+            self._write(json.document(outcomes, several=self._several))
+        elif self._form not in ("text", "json", "jsonl"):
+            self._write(render_verdict(verdict, self._form, self._given["fail_on"]))
+
+    def _heading(self, path: str) -> None:
+        if self._several:
+            self._write(f"{chr(10) if self._shown else ''}== {path}\n\n")
+        self._shown += 1
 
 
 def worst(codes: Iterable[int]) -> int:

@@ -31,9 +31,14 @@ def command(src: str, dst: str, force: bool) -> None:
     if src != "-" and dst != "-" and os.path.exists(dst) and os.path.exists(src) and os.path.samefile(src, dst):
         raise UsageError(f"{src} and {dst} are the same file")
     source = open_source(src)
-    with open_writer(dst, force=force) as writer:
+    writer = open_writer(dst, force=force)
+    try:
         for batch in source.batches():
             writer.write_batch(batch)
+        writer.close()
+    except BaseException:
+        writer.discard()
+        raise
     warn(source.warnings)
     if dst != "-":
         click.echo(f"wrote {dst}: {writer.rows:,} rows, {os.path.getsize(dst):,} bytes", err=True)

@@ -1,43 +1,68 @@
-"""`hbtrace docs`: the documentation pages that are in the package."""
+"""`hbtrace docs`: the documentation pages, which are files of the package."""
 
 from __future__ import annotations
 
 import sys
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import click
 
 from hbtrace.errors import UsageError
 
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
-@click.command(epilog="""\b
+
+@click.command(
+    epilog="""\b
 Examples:
   hbtrace docs
   hbtrace docs format
-""")
+  hbtrace docs rules | less
+"""
+)
 @click.argument("topic", required=False)
 def command(topic: str | None) -> None:
-    """Show a documentation page, or without TOPIC the list of them."""
-    folder = files("hbtrace") / "docs"
-    pages = {page.name.removesuffix(".md"): page for page in folder.iterdir() if page.name.endswith(".md")}
+    """Show the documentation page TOPIC, or without it the list of pages.
+
+    Rendered on a terminal, the page's Markdown as it is elsewhere.
+    """
+    pages = _pages()
     if topic is None:
         width = max(map(len, pages))
-        for name in sorted(pages):
-            click.echo(f"{name:<{width}}  {_about(pages[name].read_text(encoding='utf-8'))}")
+        for name, page in pages.items():
+            click.echo(f"{name:<{width}}  {_about(page.read_text(encoding='utf-8'))}")
         return
-    if topic not in pages:
-        raise UsageError(f"no page `{topic}`; there are {', '.join(sorted(pages))}")
-    text = pages[topic].read_text(encoding="utf-8")
+    text = pages[_name(topic, list(pages))].read_text(encoding="utf-8")
     if sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown
 
-        with (console := Console()).pager(styles=True):
-            console.print(Markdown(text))
+        Console(width=min(Console().width, 120)).print(Markdown(text))
     else:
         click.echo(text, nl=False)
 
 
+def _pages() -> dict[str, Traversable]:
+    """Name -> file, sorted by name."""
+    folder = files("hbtrace") / "docs"
+    found = {page.name.removesuffix(".md"): page for page in folder.iterdir() if page.name.endswith(".md")}
+    return dict(sorted(found.items()))
+
+
+def _name(topic: str, names: list[str]) -> str:
+    """The page somebody means. Raises UsageError with a suggestion."""
+    from difflib import get_close_matches
+
+    wanted = topic.lower().removesuffix(".md")
+    if wanted in names:
+        return wanted
+    near = get_close_matches(wanted, names, 1, 0.5)
+    hint = f"did you mean `{near[0]}`?" if near else f"the pages are {', '.join(names)}"
+    raise UsageError(f"no page `{topic}`: {hint}")
+
+
 def _about(text: str) -> str:
-    """The one line under a page's title."""
+    """The paragraph under a page's title, which is one line."""
     return next((line for line in text.splitlines()[1:] if line.strip()), "")

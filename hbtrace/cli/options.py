@@ -9,53 +9,74 @@ from typing import Any, Final
 import click
 
 Command = Callable[..., Any]
-_SPAN: Final = re.compile(r"(-?\d+)(?:-(-?\d+))?")
+Spans = tuple[tuple[int, int], ...]
+
+KINDS: Final = {"RAW": "read-after-write", "WAW": "write-after-write", "WAR": "write-after-read"}
+"""Kinds of race, by the letters that the summary's table has for them."""
+
+_SPAN: Final = re.compile(r"(-?[0-9]{1,18})(?:-(-?[0-9]{1,18}))?")
 _GLOBS: Final = (
-    ("tensor", "name or root of either side"),
-    ("buffer", "buffer type name"),
-    ("actor", "queue or host thread of either side"),
-    ("label", "label of either side (the event's kind, or its own label)"),
-    ("kind", "read-after-write, write-after-write, write-after-read"),
+    ("tensor", "Only this name, or root, of either side."),
+    ("buffer", "Only this buffer type name."),
+    ("actor", "Only this queue or host thread on either side."),
+    ("label", "Only this label of either side: the event's own, or its kind such as set_direct."),
 )
 
 
-def _spans(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """`3`, `2-5` or `-1`: whole numbers, both ends included."""
-    spans = []
+def _spans(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> Spans:
+    """`3`, `2-5` or `-1`: whole numbers, lowest and highest, both included."""
+    return tuple(_span(value, ctx, param) for value in values)
+
+
+def _span(value: str, ctx: click.Context, param: click.Parameter) -> tuple[int, int]:
+    match = _SPAN.fullmatch(value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is no number such as 3 or -1 and no range such as 2-5", ctx, param)
+    lo = int(match[1])
+    hi = lo if match[2] is None else int(match[2])
+    if hi < lo:
+        raise click.BadParameter(f"{value!r} ends before it begins", ctx, param)
+    return lo, hi
+
+
+def _kinds(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    """A glob as it is. A plain word must be a kind: a typing error would hide every race and look like a clean run."""
     for value in values:
-        match = _SPAN.fullmatch(value)
-        if match is None:
-            raise click.BadParameter(f"{value!r} is no number and no range such as 2-5", ctx, param)
-        lo = int(match[1])
-        hi = lo if match[2] is None else int(match[2])
-        if hi < lo:
-            raise click.BadParameter(f"{value!r} ends before it begins", ctx, param)
-        spans.append((lo, hi))
-    return tuple(spans)
+        if value not in KINDS and value not in KINDS.values() and not set(value) & set("*?["):
+            known = ", ".join(KINDS.values())
+            raise click.BadParameter(f"{value!r} is none of {known} (or a glob)", ctx, param)
+    return tuple(KINDS.get(value, value) for value in values)
 
 
 def filter_options(command: Command) -> Command:
-    """Which races are shown. Of one option any value may match, different options must all match."""
+    """Which races are shown. Of one option any value may match, different options must all match.
+
+    Hands on `tensor, buffer, actor, label, kind, ids`, tuples of globs, and `split, ubatch`, of (lowest, highest).
+    """
     for key in ("ubatch", "split"):
         about = f"Only {key} N, or N to M, of either side; -1 is none."
         command = click.option(f"--{key}", metavar="N[-M]", multiple=True, callback=_spans, help=about)(command)
     command = click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only this distinct race.")(command)
-    for key, what in reversed(_GLOBS):
-        command = click.option(f"--{key}", multiple=True, metavar="GLOB", help=f"Only this {what}.")(command)
+    about = "Only read-after-write, write-after-write or write-after-read."
+    command = click.option("--kind", multiple=True, metavar="GLOB", callback=_kinds, help=about)(command)
+    for key, about in reversed(_GLOBS):
+        command = click.option(f"--{key}", multiple=True, metavar="GLOB", help=about)(command)
     return command
 
 
 def replay_options(command: Command) -> Command:
-    """How a trace is replayed."""
+    """How a trace is replayed. Hands on `strict, skip_weights, threads`."""
     command = click.option(
-        "--threads", type=click.Choice(("one", "ordered")), help="All host threads are one actor, or each its own."
+        "--threads",
+        type=click.Choice(("one", "ordered")),
+        help="All host threads are one actor, or each is its own. Default: what the trace says.",
     )(command)
     command = click.option("--skip-weights", is_flag=True, help="Leave out accesses of weight buffers.")(command)
     return click.option("--strict", is_flag=True, help="Exit code 3 at the first breach of the format.")(command)
 
 
 def output_options(formats: Sequence[str]) -> Callable[[Command], Command]:
-    """Where to and how."""
+    """How to print and where to, the first format being the default. Hands on `format, output, force`."""
 
     def decorate(command: Command) -> Command:
         command = click.option("-f", "--force", is_flag=True, help="Overwrite the output file.")(command)

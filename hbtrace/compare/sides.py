@@ -118,7 +118,7 @@ def load_side(places: Sequence[str], options: Options, *, allow_partial: bool) -
     for path in paths:
         outcome = analyze_source(open_source(path), replace(options, limit=1))
         if outcome.truncated and not allow_partial:
-            raise TraceError(f"{path}: is truncated, and a gate judges whole runs only; give --allow-partial to do it anyway")
+            raise TraceError(f"{path}: is truncated, and a gate judges whole runs only (--allow-partial lifts that)")
         side.add(outcome, options.filters)
     return side
 

@@ -113,7 +113,8 @@ def summary(selection: Selection, rows: int) -> list[str]:
         buffers = {race.signature[1] for race in groups}
         pairs = {frozenset((race.signature[2], race.signature[5])) for race in groups}
         lines.append(
-            f"{reports}, {_count(len({race.signature for race in groups}), 'distinct race')}: {_count(len(tensors), 'tensor')},"
+            f"{reports}, {_count(len({race.signature for race in groups}), 'distinct race')}:"
+            f" {_count(len(tensors), 'tensor')},"
             f" {_count(len(buffers), 'buffer')}, {_count(len(pairs), 'pair')} of actors"
         )
         lines += ["", *_races(groups)]

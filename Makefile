@@ -1,0 +1,64 @@
+# Needs python3, make and a package index. PYTHON chooses the interpreter that the environment is made with.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+DEMO := .venv/.installed-demo
+SOURCES := $(wildcard sample_traces/src/*.jsonl)
+SAMPLES := $(patsubst sample_traces/src/%.jsonl,sample_traces/%.arrow,$(SOURCES))
+PROGRAMS ?= 20000
+
+.PHONY: help venv demo test check samples readme fuzz bench clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# An interrupted install leaves no stamp and is done again; so is one that pyproject.toml has overtaken.
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $(STAMP) $(DEMO)
+
+# The demo needs no test tools. Where these are installed, it needs nothing.
+$(DEMO): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $(DEMO)
+
+venv: $(STAMP) ## Make the environment in .venv: hbtrace and what its tests need
+
+demo: $(DEMO) ## Find the race of a sample trace, and none in its mended twin
+	@printf '\n$$ hbtrace analyze sample_traces/seed.arrow\n\n'
+	@$(BIN)/hbtrace analyze sample_traces/seed.arrow; code=$$?; \
+	    printf '\nThat was exit code %s: 0 is no race, 1 is races, and this trace has one on purpose.\n' $$code; \
+	    test $$code -eq 1
+	@printf '\n$$ hbtrace analyze sample_traces/seed_mended.arrow\n\n'
+	@$(BIN)/hbtrace analyze sample_traces/seed_mended.arrow
+	@printf '\nWhat the samples show: sample_traces/README.md. How it decides: %s/hbtrace docs rules\n' $(BIN)
+
+test: $(STAMP) ## Run the tests
+	$(BIN)/python -m pytest
+
+check: $(STAMP) ## Lint and check types
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+samples: $(SAMPLES) ## Make sample_traces/*.arrow anew from their sources; the same bytes every time
+
+# Always: what a checkout says about the age of files is not what it says about their content.
+sample_traces/%.arrow: sample_traces/src/%.jsonl $(STAMP) FORCE
+	$(BIN)/hbtrace convert $< $@ -f
+FORCE:
+
+readme: $(STAMP) ## Write the command reference in README.md anew
+	$(BIN)/python -m tests.readme
+
+fuzz: $(STAMP) ## Random programs against the oracle, PROGRAMS=20000 of them
+	HBTRACE_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest tests/test_random_programs.py
+
+bench: $(STAMP) ## Measure speed and memory
+	$(BIN)/python -m tests.bench
+
+clean: ## Remove the environment and everything made by tools
+	rm -rf .venv .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,117 @@
+"""`hbtrace baseline write` and `hbtrace baseline check`: known races in a file for git."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hbtrace.cli.gate import FORMATS, gate_options, partial_option
+from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from hbtrace.compare.findings import Verdict
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  hbtrace baseline write run.arrow -o races.toml
+  hbtrace baseline check races.toml run.arrow
+"""
+)
+def command() -> None:
+    """Known races in a file for git: write it once, then fail on new ones only."""
+
+
+@command.command()
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.option("-o", "--output", required=True, metavar="FILE", help="The baseline to write (TOML).")
+@click.option("-f", "--force", is_flag=True, help="Overwrite FILE; reasons and dates in it are kept.")
+@click.option("--suppressions", metavar="FILE", help="A TOML file of races that are left out.")
+@filter_options
+@replay_options
+@click.option("--fold-layers", is_flag=True, help="Do not tell layers apart; the file records it.")
+@partial_option
+def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> None:
+    """Write the races of TRACE... as a baseline."""
+    from hbtrace.cli.gate import load_suppressions, replay_settings
+    from hbtrace.cli.output import warn
+    from hbtrace.compare import baseline
+    from hbtrace.compare.sides import check_filters, load_side
+
+    if os.path.lexists(output) and not force:
+        raise UsageError(f"{output} exists; give -f to overwrite it (reasons in it are kept)")
+    old = baseline.read(output) if os.path.lexists(output) else None
+    options = replay_settings(given, load_suppressions(given["suppressions"]), limit=1)
+    side = load_side(traces, options, allow_partial=given["allow_partial"])
+    check_filters(options.filters, [side])
+    made = baseline.make(side, old, folded=given["fold_layers"])
+    _replace(output, baseline.render(made))
+    warn(side.warnings)
+    click.echo(f"wrote {output}: {len(made.races)} distinct races", err=True)
+    click.echo(f"next: hbtrace baseline check {output} {' '.join(traces)}", err=True)
+
+
+@command.command()
+@click.argument("file")
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
+@click.option("--prune", is_flag=True, help="Drop what is fixed from FILE.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the first report of every race, not of new ones only.")
+@filter_options
+@replay_options
+@partial_option
+@gate_options("new")
+@output_options(FORMATS)
+def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
+    """Hold the races of TRACE... against the baseline FILE; new ones fail."""
+    from hbtrace.cli.gate import exit_code, load_suppressions, replay_settings, today
+    from hbtrace.cli.output import open_output, warn
+    from hbtrace.compare import baseline
+    from hbtrace.compare.sides import check_filters, load_side
+
+    known = baseline.read(file)
+    suppressions = load_suppressions(given["suppressions"])
+    options = replay_settings(given | {"fold_layers": known.folded}, suppressions, limit=1)
+    if given["prune"] and options.filters:
+        raise UsageError("--prune with a filter would drop what the filter hides: give one or the other")
+    side = load_side(traces, options, allow_partial=given["allow_partial"])
+    check_filters(options.filters, [side])
+    if options.filters:
+        known = baseline.filtered(known, options.filters)
+    verdict = baseline.check(known, side, today())
+    verdict.warnings += suppressions.complaints() if suppressions is not None else []
+    with open_output(output, force=force) as write_out:
+        write_out(_rendered(verdict, given))
+    warn(verdict.warnings)
+    if given["prune"]:
+        pruned = baseline.prune(known, verdict)
+        _replace(file, baseline.render(pruned))
+        click.echo(f"pruned {file}: {len(known.races) - len(pruned.races)} fixed, {len(pruned.races)} left", err=True)
+    return exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
+
+
+def _rendered(verdict: Verdict, given: dict[str, Any]) -> str | bytes:
+    from hbtrace.cli.gate import render_verdict
+    from hbtrace.report import diff as report
+
+    if given["format"] == "text":
+        return report.render_text(verdict, {}, verbose=given["verbose"])
+    if given["format"] == "json":
+        return report.document(verdict, {})
+    if given["format"] == "jsonl":
+        return report.lines(verdict)
+    return render_verdict(verdict, given["format"], given["fail_on"])
+
+
+def _replace(path: str, text: str) -> None:
+    """Write a file whole or not at all."""
+    part = Path(path + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None

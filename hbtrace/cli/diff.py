@@ -1,0 +1,73 @@
+"""`hbtrace diff`: the races of two sides by identity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hbtrace.cli.gate import FORMATS, gate_options, partial_option
+from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.errors import UsageError
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  hbtrace diff base.arrow head.arrow
+  hbtrace diff 'runs/main/*.arrow' runs/branch --require-comparable --format markdown -o diff.md
+"""
+)
+@click.argument("base")
+@click.argument("head")
+@filter_options
+@replay_options
+@click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
+@click.option("-v", "--verbose", is_flag=True, help="Print the first report of every race, not of new ones only.")
+@click.option("--require-comparable", is_flag=True, help="Exit code 4 if the workloads cannot be compared.")
+@partial_option
+@gate_options("new")
+@output_options(FORMATS)
+def command(base: str, head: str, output: str | None, force: bool, **given: Any) -> int:
+    """Compare the races of BASE and HEAD by identity, never by totals.
+
+    Each is a trace, a folder of traces or a glob; several runs of a side are united. A race that is gone is called
+    fixed only where the run could have shown it, otherwise not exercised.
+
+    Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole, 4 not comparable.
+    """
+    from hbtrace.cli.gate import exit_code, load_suppressions, replay_settings
+    from hbtrace.cli.output import open_output, warn
+    from hbtrace.compare.diff import changed_backends, diff
+    from hbtrace.compare.sides import check_filters, load_side
+
+    if base == head == "-":
+        raise UsageError("standard input can be read only once")
+    suppressions = load_suppressions(given["suppressions"])
+    options = replay_settings(given, suppressions, limit=1)
+    sides = [load_side([place], options, allow_partial=given["allow_partial"]) for place in (base, head)]
+    check_filters(options.filters, sides)
+    verdict = diff(*sides)
+    verdict.notes += changed_backends(sides[0].workload, sides[1].workload)
+    verdict.warnings += suppressions.complaints() if suppressions is not None else []
+    before, after = (side.workload.counters for side in sides)
+    workload = {name: (before[name], after[name]) for name in before}
+    with open_output(output, force=force) as write:
+        write(_rendered(verdict, workload, given))
+    warn(verdict.warnings)
+    if given["require_comparable"] and not verdict.comparable:
+        return 4
+    return exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
+
+
+def _rendered(verdict: Any, workload: dict[str, tuple[int, int]], given: dict[str, Any]) -> str | bytes:
+    from hbtrace.cli.gate import render_verdict
+    from hbtrace.report import diff as report
+
+    if given["format"] == "text":
+        return report.render_text(verdict, workload, verbose=given["verbose"])
+    if given["format"] == "json":
+        return report.document(verdict, workload)
+    if given["format"] == "jsonl":
+        return report.lines(verdict)
+    return render_verdict(verdict, given["format"], given["fail_on"])

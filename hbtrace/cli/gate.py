@@ -1,0 +1,97 @@
+"""What the verbs that gate share: suppressions, when a race fails, and the outputs that all of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from hbtrace.analysis import Options
+    from hbtrace.compare.findings import Verdict
+    from hbtrace.compare.suppressions import Suppressions
+
+FORMATS: Final = ("text", "json", "jsonl", "markdown", "github", "sarif", "junit")
+
+Command = Callable[..., Any]
+
+
+def gate_options(fail_on: str) -> Callable[[Command], Command]:
+    """Options on what counts. Hands on `suppressions, fail_on, exit_zero`."""
+
+    def decorate(command: Command) -> Command:
+        command = click.option("--exit-zero", is_flag=True, help="Exit code 0 even if there are findings.")(command)
+        command = click.option(
+            "--fail-on",
+            type=click.Choice(("none", "new", "any")),
+            default=fail_on,
+            show_default=True,
+            help="Which races make the exit code 1.",
+        )(command)
+        about = "A TOML file of races that do not count."
+        return click.option("--suppressions", metavar="FILE", help=about)(command)
+
+    return decorate
+
+
+def partial_option(command: Command) -> Command:
+    """Hands on `allow_partial`."""
+    about = "Judge a truncated trace by what could be read of it."
+    return click.option("--allow-partial", is_flag=True, help=about)(command)
+
+
+def today() -> date:
+    """The day that expiry dates are held against."""
+    return date.today()
+
+
+def load_suppressions(path: str | None) -> Suppressions | None:
+    from hbtrace.compare.suppressions import read_suppressions
+
+    return None if path is None else read_suppressions(path, today())
+
+
+def replay_settings(given: dict[str, Any], suppressions: Suppressions | None, limit: int | None) -> Options:
+    """The replay's options from those of the command line."""
+    from hbtrace.analysis import Options
+    from hbtrace.compare.select import Filters
+
+    names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
+    return Options(
+        threads=given["threads"],
+        skip_weights=given["skip_weights"],
+        strict=given["strict"],
+        fold_layers=given["fold_layers"],
+        filters=Filters(**{name: given[name] for name in names}),
+        limit=limit,
+        suppressions=suppressions,
+    )
+
+
+def render_verdict(verdict: Verdict, form: str, fail_on: str) -> str | bytes:
+    """A verdict in one of the formats that do not depend on the verb."""
+    from hbtrace.compare.findings import fails
+
+    if form == "markdown":
+        from hbtrace.report import markdown
+
+        return markdown.render(verdict)
+    if form == "github":
+        from hbtrace.report import github
+
+        return github.render(verdict)
+    if form == "sarif":
+        from hbtrace.report import sarif
+
+        return sarif.render(verdict)
+    from hbtrace.report import junit
+
+    return junit.render(verdict, lambda finding: fails([finding], fail_on))
+
+
+def exit_code(verdict: Verdict, fail_on: str, *, exit_zero: bool) -> int:
+    from hbtrace.compare.findings import fails
+
+    return 1 if not exit_zero and fails(verdict.findings, fail_on) else 0

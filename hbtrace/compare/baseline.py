@@ -1,0 +1,158 @@
+"""A baseline: the races a project knows of, in a file for git. A pure function of the findings and people's reasons.
+
+No time, count, path or line number is in it, and it is sorted by id, so that two branches that add races merge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from hbtrace.compare.diff import lost_roots
+from hbtrace.compare.findings import Finding, Verdict
+from hbtrace.compare.identity import full_identity, identities
+from hbtrace.compare.select import Filters
+from hbtrace.compare.sides import Side, Workload
+from hbtrace.compare.tomlfile import TomlFile, line
+from hbtrace.errors import UsageError
+from hbtrace.replay.exercise import READ, WRITTEN
+from hbtrace.replay.races import Access, Report, Signature
+
+FORMAT: Final = 1
+_SIDE: Final = ("actor", "tensor", "label")
+_TEXT: Final = ("id", "kind", "buffer", *(f"{side}_{key}" for side in ("earlier", "current") for key in _SIDE))
+_REQUIRED: Final = tuple(key for key in _TEXT if not key.endswith("_tensor"))
+_KEYS: Final[dict[str, type]] = {**dict.fromkeys(_TEXT, str), "reason": str, "expires": date}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One race of a baseline."""
+
+    ident: str
+    canonical: Signature
+    reason: str = ""
+    expires: date | None = None
+
+    def expired(self, today: date) -> bool:
+        return self.expires is not None and self.expires < today
+
+
+@dataclass(slots=True)
+class Baseline:
+    """The known races by canonical signature. `folded`: layers are not told apart in it."""
+
+    races: dict[Signature, Known]
+    folded: bool
+
+
+def render(baseline: Baseline) -> str:
+    """The file's text: races sorted by id, a key a line."""
+    parts = [f"format = {FORMAT}\n{line('layers', 'folded' if baseline.folded else 'kept')}\n"]
+    for known in sorted(baseline.races.values(), key=lambda k: (k.ident, k.canonical[:3])):
+        kind, buffer, *sides = known.canonical
+        lines = ["[[race]]", line("id", known.ident), line("kind", kind), line("buffer", buffer)]
+        for side, values in (("earlier", sides[:3]), ("current", sides[3:])):
+            lines += [line(f"{side}_{key}", v) for key, v in zip(_SIDE, values, strict=True) if v is not None]
+        lines += [line("reason", known.reason)] if known.reason else []
+        lines += [line("expires", known.expires)] if known.expires is not None else []
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def read(path: str) -> Baseline:
+    """Read a baseline. Raises UsageError with the line of what is wrong."""
+    file = TomlFile(path, "race")
+    if file.top.pop("format", None) != FORMAT:
+        raise UsageError(f"{path}:1: is no baseline of this version: its first line must be `format = {FORMAT}`")
+    layers = file.top.pop("layers", None)
+    if layers not in ("kept", "folded"):
+        raise UsageError(f'{path}:1: `layers` must be "kept" or "folded"')
+    if file.top:
+        raise UsageError(f"{path}:1: knows no top-level key `{next(iter(file.top))}`")
+    file.check_keys(_KEYS, _REQUIRED)
+    races: dict[Signature, Known] = {}
+    for index, table in enumerate(file.tables):
+        canonical: Signature = (
+            table["kind"], table["buffer"], table["earlier_actor"], table.get("earlier_tensor"),
+            table["earlier_label"], table["current_actor"], table.get("current_tensor"), table["current_label"],
+        )  # fmt: skip
+        ident = table["id"]
+        if canonical in races:
+            raise file.wrong(index, f"{ident} stands here a second time")
+        if len(ident) < 8 or not full_identity(canonical).startswith(ident):
+            raise file.wrong(index, f"{ident} is not the id of this race: the entry was changed or badly merged")
+        races[canonical] = Known(ident, canonical, table.get("reason", ""), table.get("expires"))
+    return Baseline(races, layers == "folded")
+
+
+def make(side: Side, old: Baseline | None, *, folded: bool) -> Baseline:
+    """The baseline of what was found; reasons and dates that people gave stay. Suppressed races are left out."""
+    found = [canonical for canonical, seen in side.races.items() if seen.suppression is None]
+    ids = identities(found)
+    before = old.races if old is not None else {}
+    return Baseline({c: _renamed(before.get(c), ids[c], c) for c in found}, folded)
+
+
+def _renamed(known: Known | None, ident: str, canonical: Signature) -> Known:
+    return Known(ident, canonical, known.reason if known else "", known.expires if known else None)
+
+
+def check(baseline: Baseline, side: Side, today: date) -> Verdict:
+    """What of a side is new, persists, is fixed. A known race whose tensors are no longer touched is not exercised."""
+    ids = identities([*baseline.races, *side.races])
+    out = Verdict("baseline check", warnings=list(side.warnings))
+    for canonical, seen in side.races.items():
+        known = baseline.races.get(canonical)
+        if known is not None and known.expired(today):
+            out.notes.append(f"{ids[canonical]}: its entry in the baseline expired on {known.expires}")
+            known = None
+        state = "new" if known is None else "persisting"
+        out.findings.append(
+            Finding(ids[canonical], seen.report, state, head=seen.occurrences, suppression=seen.suppression)  # type: ignore[arg-type]
+        )
+    for canonical in baseline.races.keys() - side.races.keys():
+        lost = lost_roots(canonical, _needs(canonical), side.workload)
+        out.notes += [f"{ids[canonical]}: {why}" for why in lost]
+        out.findings.append(Finding(ids[canonical], _stand_in(canonical), "not exercised" if lost else "fixed"))
+    out.findings.sort(key=lambda finding: finding.ident)
+    out.notes.sort()
+    return out
+
+
+def filtered(baseline: Baseline, filters: Filters) -> Baseline:
+    """What of a baseline the filters let through: the same ones as are held against the traces."""
+    kept = {
+        c: known
+        for c, known in baseline.races.items()
+        if filters.accepts(_stand_in(c)) and filters.accepts_id(known.ident)
+    }
+    return Baseline(kept, baseline.folded)
+
+
+def prune(baseline: Baseline, verdict: Verdict) -> Baseline:
+    """The baseline without what is fixed."""
+    fixed = {finding.report.canonical for finding in verdict.findings if finding.state == "fixed"}
+    return Baseline({c: known for c, known in baseline.races.items() if c not in fixed}, baseline.folded)
+
+
+def _needs(canonical: Signature) -> Workload:
+    """What a run must touch to show the race: a file holds no counters, but the kind says who read and who wrote."""
+    current, earlier = canonical[0].split("-after-")
+    roots: dict[str, int] = {}
+    for root, mode in ((canonical[3], earlier), (canonical[6], current)):
+        if root is not None:
+            roots[root] = roots.get(root, 0) | (WRITTEN if mode == "write" else READ)
+    return Workload(roots=roots)
+
+
+def _stand_in(canonical: Signature) -> Report:
+    """A report for a race that only the file knows, without numbers."""
+    kind, buffer, *rest = canonical
+    current_mode, earlier_mode = kind.split("-after-")
+    sides = [
+        Access(-1, -1, mode, actor or "", 0, -1, -1, 0, tensor, -1, tensor, -1, label or "", None)  # type: ignore[arg-type]
+        for mode, (actor, tensor, label) in zip((earlier_mode, current_mode), (rest[:3], rest[3:]), strict=True)
+    ]
+    return Report(kind, buffer, -1, 0, 0, 0, False, sides[0], sides[1], 0, 0, canonical, canonical, (None, None))  # type: ignore[arg-type]

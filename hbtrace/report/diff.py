@@ -1,0 +1,92 @@
+"""`diff` and `baseline check` as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from hbtrace.compare.findings import Finding, Verdict
+from hbtrace.compare.sides import Occurrences
+from hbtrace.report.json import FORMAT, report_object
+from hbtrace.report.markdown import headline
+from hbtrace.report.text import block, table
+from hbtrace.report.words import count, occurrences, short_kind, sides, tensors
+
+_STATES = ("new", "moved", "persisting", "not exercised", "fixed")
+
+
+def render_text(verdict: Verdict, workload: dict[str, tuple[int, int]], *, verbose: bool) -> str:
+    """What cannot be compared first, then the races by state, what is new in full, then the workloads."""
+    counted = [finding for finding in verdict.findings if finding.suppression is None]
+    parts = ["\n".join(verdict.notes)] if verdict.notes else []
+    parts += [block(finding.report) for finding in counted if finding.state == "new" or verbose]
+    parts.append(headline(verdict, counted))
+    if counted:
+        parts.append("\n".join(_table(counted)))
+    if workload:
+        head = ("workload", "base", "head")
+        rows = [(name.replace("_", " "), f"{b:,}", f"{h:,}") for name, (b, h) in workload.items()]
+        parts.append("\n".join(table(head, rows, right=frozenset({1, 2}))))
+    suppressed = len(verdict.findings) - len(counted)
+    if suppressed:
+        parts.append(f"suppressed: {count(suppressed, 'distinct race')}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(findings: list[Finding]) -> list[str]:
+    head = ("state", "id", "kind", "buffer", "tensor", "earlier", "current", "base", "head")
+    rows = [
+        (
+            finding.state,
+            finding.ident + (f" (was {finding.was})" if finding.was else ""),
+            short_kind(finding.report.kind),
+            finding.report.buffer,
+            tensors(finding.report.signature),
+            *sides(finding),
+            occurrences(finding.base),
+            occurrences(finding.head),
+        )
+        for finding in sorted(findings, key=lambda f: (_STATES.index(f.state), f.ident))
+    ]
+    return table(head, rows)
+
+
+def document(verdict: Verdict, workload: dict[str, tuple[int, int]]) -> bytes:
+    """One JSON document: `new fixed persisting moved not_exercised`, each a list of races, and `comparable`."""
+    whole: dict[str, Any] = {"format": FORMAT}
+    for state in ("new", "fixed", "persisting", "moved", "not exercised"):
+        key = state.replace(" ", "_")
+        whole[key] = [_entry(finding) for finding in verdict.findings if finding.state == state]
+    whole["comparable"] = {"ok": verdict.comparable, "reasons": [] if verdict.comparable else verdict.notes}
+    whole["notes"] = verdict.notes
+    whole["workload"] = {name: {"base": base, "head": head} for name, (base, head) in workload.items()}
+    whole["warnings"] = verdict.warnings
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def lines(verdict: Verdict) -> bytes:
+    """One race a line, with its state."""
+    return b"".join(
+        orjson.dumps({"state": finding.state, **_entry(finding)}, option=orjson.OPT_APPEND_NEWLINE)
+        for finding in verdict.findings
+    )
+
+
+def _entry(finding: Finding) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": finding.ident,
+        "signature": finding.report.signature,
+        "base": _occurrences(finding.base),
+        "head": _occurrences(finding.head),
+        "example": report_object(finding.report, finding.ident),
+    }
+    if finding.was is not None:
+        entry["was"] = finding.was
+    if finding.suppression is not None:
+        entry["suppressed"] = {"where": finding.suppression.where, "reason": finding.suppression.reason}
+    return entry
+
+
+def _occurrences(found: Occurrences | None) -> dict[str, int] | None:
+    return None if found is None else {"min": found.min, "max": found.max, "runs": found.runs}

@@ -1,0 +1,56 @@
+"""JUnit XML: a test case for each distinct race; it fails where the race counts, and is skipped where suppressed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from xml.etree import ElementTree as Xml
+
+from hbtrace.compare.findings import Finding, Verdict
+from hbtrace.report.text import block
+from hbtrace.report.words import sentence, tensors
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
+    """One suite; with no race at all it has one case that passes, for empty suites count as broken in some readers."""
+    findings = verdict.findings
+    failures = [finding for finding in findings if failing(finding)]
+    skipped = [finding for finding in findings if finding.suppression is not None]
+    suite = Xml.Element(
+        "testsuite",
+        name=f"hbtrace {verdict.verb}",
+        tests=str(max(1, len(findings))),
+        failures=str(len(failures)),
+        skipped=str(len(skipped)),
+        errors="0",
+    )
+    for finding in findings:
+        _case(suite, finding, failing=failing(finding))
+    if not findings:
+        Xml.SubElement(suite, "testcase", classname="hbtrace", name="no race")
+    if verdict.notes or verdict.warnings:
+        Xml.SubElement(suite, "system-err").text = _clean("\n".join((*verdict.notes, *verdict.warnings)))
+    root = Xml.Element("testsuites")
+    root.append(suite)
+    Xml.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(suite: Xml.Element, finding: Finding, *, failing: bool) -> None:
+    report = finding.report
+    name = _clean(f"{finding.ident} {report.kind} on {report.buffer}: {tensors(report.signature)}")
+    case = Xml.SubElement(suite, "testcase", classname=_clean(f"hbtrace.{finding.trace or finding.state}"), name=name)
+    if finding.suppression is not None:
+        Xml.SubElement(case, "skipped", message=_clean(finding.suppression.reason or "suppressed"))
+    elif failing:
+        failure = Xml.SubElement(case, "failure", type=report.kind, message=_clean(sentence(finding)))
+        failure.text = _clean(block(report))
+    else:
+        Xml.SubElement(case, "system-out").text = _clean(f"{finding.state}: {sentence(finding)}")
+
+
+def _clean(text: str) -> str:
+    """What XML can hold."""
+    return _NOT_XML.sub("\ufffd", text)

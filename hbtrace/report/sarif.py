@@ -1,0 +1,113 @@
+"""SARIF 2.1.0: rules by kind of race, a result for each distinct race, told apart by fingerprints and not by lines.
+
+Races have no source line, so locations are logical: the tensor, the queues, the call sites. A result's identity is the
+race's id in `partialFingerprints`; what a baseline knows is marked with `baselineState`, never dropped, for a result
+that disappears would be closed and opened again by the reader.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from hbtrace import __version__
+from hbtrace.compare.findings import Finding, Verdict
+from hbtrace.compare.identity import full_identity
+from hbtrace.replay.races import KINDS, Access
+from hbtrace.report.words import occurrences, sentence, tensors
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+
+_MEANING: Final = {
+    "read-after-write": "A read may see bytes from before or from the middle of a write it is not ordered after.",
+    "write-after-write": "Two writes of the same bytes are not ordered: which of them stays is left to timing.",
+    "write-after-read": "Bytes are overwritten while a queue may still read them.",
+}
+_STATES: Final = {
+    "new": "new", "persisting": "unchanged", "moved": "updated", "fixed": "absent", "not exercised": "unchanged",
+}  # fmt: skip
+
+
+def render(verdict: Verdict) -> bytes:
+    """One run. Without a base to compare with, results have no `baselineState`."""
+    notes = [{"level": "warning", "message": {"text": text}} for text in (*verdict.notes, *verdict.warnings)]
+    document = {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "hbtrace",
+                        "version": __version__,
+                        "semanticVersion": __version__,
+                        "rules": [_rule(kind) for kind in KINDS],
+                    }
+                },
+                "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
+                "results": [_result(finding) for finding in verdict.findings],
+                "columnKind": "unicodeCodePoints",
+            }
+        ],
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _rule(kind: str) -> dict[str, Any]:
+    return {
+        "id": kind,
+        "name": "".join(word.capitalize() for word in kind.split("-")),
+        "shortDescription": {"text": f"A {kind} race"},
+        "fullDescription": {"text": _MEANING[kind]},
+        "defaultConfiguration": {"level": "error"},
+        "help": {"text": "`hbtrace docs rules` tells how a race is decided, `hbtrace docs output` how to read one."},
+    }
+
+
+def _result(finding: Finding) -> dict[str, Any]:
+    report = finding.report
+    gone = finding.head is None
+    result: dict[str, Any] = {
+        "ruleId": report.kind,
+        "ruleIndex": KINDS.index(report.kind),
+        "kind": "pass" if finding.state == "fixed" else "open" if gone else "fail",
+        "level": "none" if gone else "error",
+        "message": {"text": sentence(finding)},
+        "locations": [_location(report.current, report.buffer)],
+        "relatedLocations": [{"id": 0, "message": {"text": "earlier"}, **_location(report.earlier, report.buffer)}],
+        "partialFingerprints": {"hbtraceRace/v1": full_identity(report.canonical)},
+        "occurrenceCount": (finding.head or finding.base or _NEVER).max,
+        "properties": {
+            "id": finding.ident,
+            "state": finding.state,
+            "tensors": tensors(report.signature),
+            "signature": list(report.signature),
+            "base": occurrences(finding.base),
+            "head": occurrences(finding.head),
+        },
+    }
+    if finding.state in _STATES:
+        result["baselineState"] = _STATES[finding.state]
+    if finding.suppression is not None:
+        result["suppressions"] = [{"kind": "external", "justification": finding.suppression.reason}]
+    return result
+
+
+class _Never:
+    max = 1
+
+
+_NEVER = _Never()
+
+
+def _location(access: Access, buffer: str) -> dict[str, Any]:
+    """Logical places, outermost first: the buffer, the tensor, the queue, the call."""
+    places = [
+        {"name": buffer, "kind": "memory"},
+        {"name": access.root or "-", "fullyQualifiedName": f"{buffer}/{access.root or '-'}", "kind": "variable"},
+        {"name": access.actor, "kind": "queue"},
+    ]
+    if access.site:
+        places.append({"name": access.site, "kind": "function"})
+    return {"logicalLocations": places}

@@ -1,0 +1,50 @@
+"""Words that several outputs use for a finding, so that they all say the same."""
+
+from __future__ import annotations
+
+from hbtrace.compare.findings import Finding
+from hbtrace.compare.sides import Occurrences
+from hbtrace.replay.races import Access, Signature
+
+
+def short_kind(kind: str) -> str:
+    """WAR, WAW or RAW."""
+    return "".join(word[0] for word in kind.split("-")).upper()
+
+
+def tensors(signature: Signature) -> str:
+    """The root, or both where they differ; `-` for bytes of no tensor."""
+    earlier, current = (name if name is not None else "-" for name in (signature[3], signature[6]))
+    return earlier if earlier == current else f"{earlier} / {current}"
+
+
+def side(access: Access, family: str) -> str:
+    return f"{family} ({access.label})"
+
+
+def sides(finding: Finding) -> tuple[str, str]:
+    """Earlier and current side: actor and label."""
+    report = finding.report
+    return side(report.earlier, report.signature[2]), side(report.current, report.signature[5])
+
+
+def occurrences(found: Occurrences | None) -> str:
+    """How often, over how many runs: `6`, `4-6 in 3 runs`, `-` for not at all."""
+    if found is None:
+        return "-"
+    times = str(found.min) if found.min == found.max else f"{found.min}-{found.max}"
+    return times if found.runs == 1 else f"{times} in {found.runs} runs"
+
+
+def sentence(finding: Finding) -> str:
+    """One sentence about a race."""
+    earlier, current = sides(finding)
+    report = finding.report
+    return (
+        f"{report.kind} on {report.buffer}: {earlier} and {current} access {tensors(report.signature)}"
+        " with no happens-before edge between them"
+    )
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
