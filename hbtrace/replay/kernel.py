@@ -103,7 +103,7 @@ class _Access:
         ]
 
 
-def _raise_to(known: Clock, news: Clock) -> bool:
+def raise_to(known: Clock, news: Clock) -> bool:
     """The element-wise maximum, in place; whether there was anything new."""
     learnt = False
     for actor, clock in news.items():
@@ -153,7 +153,7 @@ class Kernel:
             elif op == RECORD:
                 self._slots[b] = dict(self._clock(a))
             elif op == RELEASE:
-                _raise_to(self._slots.setdefault(b, {}), self._clock(a))
+                raise_to(self._slots.setdefault(b, {}), self._clock(a))
             elif op == DROP:
                 self._slots.pop(b, None)
             elif op == END:
@@ -199,7 +199,7 @@ class Kernel:
         self._learn(actor, self._clock(other))
 
     def _learn(self, actor: int, news: Clock) -> None:
-        if _raise_to(self._clock(actor), news):
+        if raise_to(self._clock(actor), news):
             self._versions[actor] = self._versions.get(actor, 0) + 1
 
     # memory

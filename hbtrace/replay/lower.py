@@ -339,14 +339,14 @@ class Lowering:
             (self.exercise.synchronous if queue.synchronous else self.exercise.queues).add(queue.actor)
         self._code += (QUEUE, queue.actor, self._thread_actor(row), footprint, self._first + row)
 
-    def _join(self, into: int, of: int) -> None:
-        self._code += (JOIN, into, of, 0, 0)
+    def _join(self, row: int, into: int, of: int) -> None:
+        self._code += (JOIN, into, of, 0, self._first + row)
 
     def _settle(self, row: int, *ticked: Backend) -> None:
         """Work of a synchronous backend is complete when the call returns."""
         for queue in ticked:
             if queue.synchronous:
-                self._join(self._thread_actor(row), queue.actor)
+                self._join(row, self._thread_actor(row), queue.actor)
 
     def _drain(self, row: int, buffer: Buffer | None, kind: str) -> None:
         """A blocking access waits for every live queue that drains the buffer."""
@@ -355,7 +355,7 @@ class Lowering:
         for ident, queue in self._draining:
             same_device = buffer.device is not None and queue.device == buffer.device
             if queue.live and kind in queue.drains and (ident == buffer.owner or same_device):
-                self._join(self._thread_actor(row), queue.actor)
+                self._join(row, self._thread_actor(row), queue.actor)
 
     def _tensor_set(self, row: int) -> None:
         self._blocking(row, WRITES, "set")
@@ -405,7 +405,7 @@ class Lowering:
             if not buffer.dead:
                 buffer.dead = True
                 self._accesses.buffer_changed(buffer.ident)
-                self._code += (END, buffer.space, 0, 0, 0)
+                self._code += (END, buffer.space, 0, 0, self._first + row)
 
     def _whole(self, row: int, buffer: Buffer, *, always: bool) -> None:
         """Write a whole buffer; of a dead one it is a use after free, `always` or if there were bytes."""
@@ -473,18 +473,18 @@ class Lowering:
         runs_on = self._known("copy_async", "runs_on", row) or ("dst" if place is not None and place.host else "src")
         if runs_on == "both":
             self._queued(row, src, self._accesses.footprint(template, 0))
-            self._join(dst.actor, src.actor)
+            self._join(row, dst.actor, src.actor)
             self._queued(row, dst, self._accesses.footprint(template, 1))
             self._settle(row, src, dst)
         elif runs_on == "dst":
-            self._join(dst.actor, src.actor)
+            self._join(row, dst.actor, src.actor)
             self._queued(row, dst, self._accesses.footprint(template))
             self._settle(row, dst)
         else:
             if self._columns.flags("after_dst", default=False)[row]:
-                self._join(src.actor, dst.actor)
+                self._join(row, src.actor, dst.actor)
             self._queued(row, src, self._accesses.footprint(template))
-            self._join(dst.actor, src.actor)
+            self._join(row, dst.actor, src.actor)
             self._settle(row, src)
 
     def _host_access(self, row: int) -> None:
@@ -509,23 +509,23 @@ class Lowering:
 
     def _synchronize(self, row: int) -> None:
         if not self._lacks(row, "backend"):
-            self._join(self._thread_actor(row), self._queue(row).actor)
+            self._join(row, self._thread_actor(row), self._queue(row).actor)
 
     def _event_record(self, row: int) -> None:
         if not self._lacks(row, "backend", "event"):
             queue = self._queue(row).actor
-            self._join(queue, self._thread_actor(row))
-            self._code += (RECORD, queue, self._event_slot(row), 0, 0)
+            self._join(row, queue, self._thread_actor(row))
+            self._code += (RECORD, queue, self._event_slot(row), 0, self._first + row)
 
     def _event_wait(self, row: int) -> None:
         if not self._lacks(row, "backend", "event"):
             queue = self._queue(row).actor
-            self._join(queue, self._thread_actor(row))
-            self._code += (WAIT, queue, self._event_slot(row), 0, 0)
+            self._join(row, queue, self._thread_actor(row))
+            self._code += (WAIT, queue, self._event_slot(row), 0, self._first + row)
 
     def _event_synchronize(self, row: int) -> None:
         if not self._lacks(row, "event"):
-            self._code += (WAIT, self._thread_actor(row), self._event_slot(row), 0, 0)
+            self._code += (WAIT, self._thread_actor(row), self._event_slot(row), 0, self._first + row)
 
     def _event_free(self, row: int) -> None:
         if not self._lacks(row, "event"):
@@ -533,7 +533,7 @@ class Lowering:
             slot = self._slots.pop(key, None)
             if slot is not None:
                 self._free_slots.append(slot)
-                self._code += (DROP, 0, slot, 0, 0)
+                self._code += (DROP, 0, slot, 0, self._first + row)
 
     def _release(self, row: int) -> None:
         self._object(row, RELEASE)
@@ -545,4 +545,4 @@ class Lowering:
         if self._lacks(row, "object"):
             return
         actor = self._queue(row).actor if self._backend_id[row] != -1 else self._thread_actor(row)
-        self._code += (op, actor, self._slot("object", self._columns.strings("object")[row] or ""), 0, 0)
+        self._code += (op, actor, self._slot("object", self._columns.strings("object")[row] or ""), 0, self._first + row)

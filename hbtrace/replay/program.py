@@ -6,14 +6,14 @@ A `Program` is one chunk of a trace. Its `code` is an array of steps of five int
 |-----------|--------|--------|-----------|-----|----------------------------------------------------|
 | `HOST`    | thread |        | footprint | row | `VC[a][a] += 1`; the footprint's accesses          |
 | `QUEUE`   | queue  | thread | footprint | row | `VC[a] |= VC[b]`; `VC[a][a] += 1`; the accesses    |
-| `JOIN`    | actor  | actor  |           |     | `VC[a] |= VC[b]`                                   |
-| `RECORD`  | queue  | slot   |           |     | `S[b] = VC[a]`                                     |
-| `RELEASE` | actor  | slot   |           |     | `S[b] |= VC[a]`                                    |
-| `WAIT`    | actor  | slot   |           |     | `VC[a] |= S[b]`                                    |
-| `DROP`    |        | slot   |           |     | `S[b]` is forgotten                                |
-| `END`     | space  |        |           |     | the space is never accessed again                  |
+| `JOIN`    | actor  | actor  |           | row | `VC[a] |= VC[b]`                                   |
+| `RECORD`  | queue  | slot   |           | row | `S[b] = VC[a]`                                     |
+| `RELEASE` | actor  | slot   |           | row | `S[b] |= VC[a]`                                    |
+| `WAIT`    | actor  | slot   |           | row | `VC[a] |= S[b]`                                    |
+| `DROP`    |        | slot   |           | row | `S[b]` is forgotten                                |
+| `END`     | space  |        |           | row | the space is never accessed again                  |
 
-Actors, slots, spaces (one a life of a buffer) and footprints are small integers given out by the lowering;
+Every step has the row of its event. Actors, slots, spaces (one a life of a buffer) and footprints are small integers given out by the lowering;
 footprint -1 is none. A footprint is a list of pieces `(space, lo, hi, number, write)`: half-open bytes, the
 access's number within its event, 0 or 1. All pieces of a footprint are accessed in one epoch, in order.
 """
