@@ -23,6 +23,12 @@ _TABLE: Final = {
     "diff": ("hbtrace.cli.diff", "Compare the races of two sides by identity: new, fixed, persisting."),
     "baseline": ("hbtrace.cli.baseline", "Known races in a file for git; fail on new ones only."),
     "selftest": ("hbtrace.cli.selftest", "See this installation's gate turn red for a race and green for its fix."),
+    "triage": ("hbtrace.cli.triage", "Root causes of the races of a trace, one line each."),
+    "explain": ("hbtrace.cli.explain", "One race in full: both sides, the missing edge, a witness, the mend."),
+    "whatif": ("hbtrace.cli.whatif", "The same trace under another rule, and the smallest mend."),
+    "minimize": ("hbtrace.cli.minimize", "The smallest trace that still shows a race."),
+    "check": ("hbtrace.cli.check", "The ring's and the caches' rules on a trace, and what a clean run is worth."),
+    "simulate": ("hbtrace.cli.simulate", "Traces from executable models, with named faults."),
     "record": ("hbtrace.cli.record", "Run a program with the recording library loaded."),
     "docs": ("hbtrace.cli.docs", "The documentation pages."),
 }

@@ -545,4 +545,5 @@ class Lowering:
         if self._lacks(row, "object"):
             return
         actor = self._queue(row).actor if self._backend_id[row] != -1 else self._thread_actor(row)
-        self._code += (op, actor, self._slot("object", self._columns.strings("object")[row] or ""), 0, self._first + row)
+        slot = self._slot("object", self._columns.strings("object")[row] or "")
+        self._code += (op, actor, slot, 0, self._first + row)

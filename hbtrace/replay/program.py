@@ -13,9 +13,10 @@ A `Program` is one chunk of a trace. Its `code` is an array of steps of five int
 | `DROP`    |        | slot   |           | row | `S[b]` is forgotten                                |
 | `END`     | space  |        |           | row | the space is never accessed again                  |
 
-Every step has the row of its event. Actors, slots, spaces (one a life of a buffer) and footprints are small integers given out by the lowering;
-footprint -1 is none. A footprint is a list of pieces `(space, lo, hi, number, write)`: half-open bytes, the
-access's number within its event, 0 or 1. All pieces of a footprint are accessed in one epoch, in order.
+Every step has the row of its event. Actors, slots, spaces (one a life of a buffer) and footprints are small integers
+given out by the lowering; footprint -1 is none. A footprint is a list of pieces `(space, lo, hi, number, write)`:
+half-open bytes, the access's number within its event, 0 or 1. All pieces of a footprint are accessed in one epoch, in
+order.
 """
 
 from __future__ import annotations
