@@ -15,18 +15,13 @@ from typing import Final
 import pyarrow as pa
 
 from hbtrace.replay import findings
-from hbtrace.replay.accesses import Accesses, Template
-from hbtrace.replay.definitions import HOST_NAME, Backend, Buffer, Names, Tensor
-from hbtrace.replay.exercise import Exercise
-from hbtrace.replay.findings import Findings
+from hbtrace.replay.accesses import Template
+from hbtrace.replay.define import READS, WRITES, Definitions
+from hbtrace.replay.definitions import Backend, Buffer
 from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
 from hbtrace.replay.windows import Windows
-from hbtrace.trace.columns import ABSENT, Columns, Nodes, Ranges
-from hbtrace.trace.problems import value_problems
-from hbtrace.trace.vocabulary import EVENTS, SETS
+from hbtrace.trace.vocabulary import EVENTS
 
-READS: Final = False
-WRITES: Final = True
 _CACHED_TEMPLATES: Final = 1 << 15
 _CACHED_GRAPHS: Final = 64
 
@@ -44,76 +39,52 @@ class Event:
     template: Template | None
 
 
-class Lowering:
-    """Lowers the batches of one trace in order. `names` and `events` serve the reports afterwards.
+class Lowering(Definitions):
+    """Lowers the batches of one trace in order. `names` and `event` serve the reports afterwards.
 
     threads: `one` (all host threads are one actor) or `ordered`; None takes the trace's own word.
     Raises TraceError at the first breach when `strict`.
     """
 
     def __init__(self, *, strict: bool = False, skip_weights: bool = False, threads: str | None = None) -> None:
-        self.names = Names()
-        self.findings = Findings(strict=strict)
-        self.exercise = Exercise()
-        self.threads = threads
-        self.meta_threads = "one"
-        self.rows = 0
-        self._accesses = Accesses(self.names, self.findings, self.exercise, skip_weights=skip_weights)
+        super().__init__(strict=strict, skip_weights=skip_weights, threads=threads)
         self._windows = Windows()
-        self._backends: dict[int, Backend] = {}
-        self._draining: list[tuple[int, Backend]] = []
-        self._undefined_backends: set[int] = set()
-        self._graphs: dict[int, Template] = {}
-        self._hosts = {0: self.names.new_actor(HOST_NAME)}
         self._slots: dict[tuple[str, int | str], int] = {}
         self._free_slots: list[int] = []
         self._slot_count = 0
         self._interned: dict[tuple[bytes, bytes], Template] = {}
-        self._graph_templates: dict[bytes, Template] = {}
         self._buffer_template = Template([])
         self._code: list[int] = []
         self._templates: dict[int, Template] = {}
-        self._first = 0
         self._handlers: dict[str, Callable[[int], None]] = {
             ev: getattr(self, f"_{ev}", self._nothing) for ev in EVENTS
         }
 
-    @property
-    def ordered(self) -> bool:
-        """Whether each host thread is an actor of its own."""
-        return (self.threads or self.meta_threads) == "ordered"
-
     def lower(self, batch: pa.RecordBatch) -> Program:
         """The program of the next batch."""
-        self._columns = columns = Columns(batch)
-        self._first = self.rows
+        self._load(batch)
         self._templates = {}
-        self._load(columns)
-        self._value_findings(batch)
-        self.exercise.splits.update(columns.distinct("split"))
-        self.exercise.ubatch_numbers.update(columns.distinct("ubatch"))
-        handlers, row, first = self._handlers, 0, self._first
-        for row, ev in enumerate(columns.strings("ev")):
+        handlers, first = self._handlers, self._first
+        for row, ev in enumerate(self._columns.strings("ev")):
             handler = handlers.get(ev or "")
             if handler is None:
                 self.findings.add(findings.SKIPPED, first + row, f"unknown event `{ev}`" if ev else "no `ev`")
             else:
                 handler(row)
-        self.rows += columns.length
+        self.rows += self._columns.length
         self._accesses.program.code = array("q", self._code)
         self._code = []
+        self._bound_caches()
+        self.exercise.windows = self._windows.count
+        return self._accesses.take_program()
+
+    def _bound_caches(self) -> None:
+        """Interned templates are made again on demand."""
         if len(self._interned) > _CACHED_TEMPLATES:
             self._interned.clear()
         if len(self._graph_templates) > _CACHED_GRAPHS:
             self._graph_templates.clear()
             self._windows.forget_graphs()
-        self.exercise.windows = self._windows.count
-        return self._accesses.take_program()
-
-    @property
-    def first_row(self) -> int:
-        """The first row of the newest batch."""
-        return self._first
 
     def event(self, row: int) -> Event:
         """What a report says of a row of the newest batch."""
@@ -127,162 +98,6 @@ class Lowering:
             columns.strings("site")[index],
             self._templates.get(row),
         )
-
-    # the batch's columns that every kind of event needs; the others are decoded on first use
-
-    def _load(self, columns: Columns) -> None:
-        self._thread = columns.ints("thread", 0)
-        self._backend_id = columns.ints("backend", -1)
-        self._buffer_id = columns.ints("buffer", -1)
-        self._tensor_id = columns.ints("tensor", -1)
-        self._ranges: dict[str, Ranges] = {}
-
-    def _list(self, name: str) -> Ranges:
-        found = self._ranges.get(name)
-        if found is None:
-            columns = self._columns
-            found = self._ranges[name] = (
-                columns.own()
-                if name == "own"
-                else columns.ranges(name)
-                if name in ("reads", "writes")
-                else columns.single(name)
-            )
-        return found
-
-    def _value_findings(self, batch: pa.RecordBatch) -> None:
-        events = self._columns.strings("ev")
-        for row, problem in value_problems(batch):
-            if events[row] == "meta" and self._first + row:
-                continue  # it counts for nothing, and so do its values
-            self.findings.add(findings.VALUE, self._first + row, problem)
-
-    def _lacks(self, row: int, *keys: str) -> bool:
-        """Whether the row is skipped for want of a key; integers are ids here, of which -1 is none."""
-        for key in keys:
-            if key in ("name", "object"):
-                absent = self._columns.strings(key)[row] is None
-            elif key in ("src", "dst"):
-                present = self._list(key).present
-                absent = present is not None and not present[row]
-            elif key == "size":
-                absent = self._columns.ints("size", ABSENT)[row] == ABSENT
-            else:
-                absent = self._columns.ints(key, -1)[row] == -1
-            if absent:
-                ev = self._columns.strings("ev")[row]
-                self.findings.add(findings.SKIPPED, self._first + row, f"`{ev}` lacks `{key}`")
-                return True
-        return False
-
-    # definitions
-
-    def _nothing(self, row: int) -> None:
-        """A marker: the replay does not look at it."""
-
-    def _ubatch(self, row: int) -> None:
-        self.exercise.ubatches += 1
-        self.exercise.tokens += self._columns.ints("tokens", 0)[row]
-
-    def _sched_reuse(self, row: int) -> None:
-        self.exercise.reuse += 1
-
-    def _meta(self, row: int) -> None:
-        if self._first + row:
-            self.findings.add(findings.LATE_META, self._first + row, "`meta`")
-        elif self._known("meta", "threads", row) == "ordered":
-            self.meta_threads = "ordered"
-
-    def _known(self, ev: str, key: str, row: int) -> str | None:
-        """A value of a named set; an unknown one is as absent."""
-        value = self._columns.strings(key)[row]
-        return value if value in SETS[ev, key] else None
-
-    def _backend(self, row: int) -> None:
-        if self._lacks(row, "id", "name"):
-            return
-        columns = self._columns
-        name = columns.strings("name")[row] or ""
-        if name == HOST_NAME:
-            self.findings.add(findings.HOST_NAME, self._first + row, "a backend is named HOST")
-        self._undefined_backends.discard(ident := columns.ints("id", -1)[row])
-        before = self._backends.get(ident)
-        if before is not None:
-            before.live = False
-        self.exercise.backends.add(columns.attributes("backend", row))
-        self._put_backend(
-            ident,
-            Backend(
-                self.names.new_queue(name),
-                columns.strings("device")[row] or None,
-                columns.flags("synchronous", default=False)[row],
-                frozenset(columns.words("drains", row)),
-            ),
-        )
-
-    def _put_backend(self, ident: int, backend: Backend) -> None:
-        self._backends[ident] = backend
-        self._draining = [pair for pair in self._draining if pair[1].live]
-        if backend.drains:
-            self._draining.append((ident, backend))
-
-    def _backend_free(self, row: int) -> None:
-        if not self._lacks(row, "backend"):
-            self._queue(row).live = False
-
-    def _buffer(self, row: int) -> None:
-        if self._lacks(row, "id", "name", "size"):
-            return
-        columns, accesses, at = self._columns, self._accesses, self._first + row
-        ident, name = columns.ints("id", -1)[row], columns.strings("name")[row] or ""
-        old = accesses.buffers.get(ident)
-        if old is None or old.dead:
-            buffer = Buffer(ident, accesses.new_space(at, name, ident))
-        else:
-            buffer = old  # the life goes on
-            self.names.put_space(buffer.space, at, name, ident)
-        self.exercise.buffers.add(name)
-        buffer.touched = None
-        buffer.size = max(0, columns.ints("size", ABSENT)[row])
-        buffer.host = columns.flags("host", default=False)[row]
-        buffer.owner = self._backend_id[row]
-        buffer.device = columns.strings("device")[row] or None
-        buffer.weights = columns.strings("usage")[row] == "weights"
-        accesses.define_buffer(ident, buffer)
-
-    def _tensor(self, row: int) -> None:
-        if self._lacks(row, "id", "name"):
-            return
-        columns = self._columns
-        ident, view_of = columns.ints("id", -1)[row], columns.ints("view_of", -1)[row]
-        size = columns.ints("size", ABSENT)[row]
-        place = Tensor(
-            self._buffer_id[row], columns.ints("offset", 0)[row], None if size == ABSENT else max(0, size), view_of
-        )
-        self._accesses.define_tensor(ident, place)
-        name = columns.strings("name")[row] or ""
-        self.names.put_tensor(ident, self._first + row, name, view_of)
-        self.exercise.tensors.add(name)
-
-    def _graph(self, row: int) -> None:
-        if not self._lacks(row, "id"):
-            nodes = self._columns.nodes(row)
-            self._graphs[self._columns.ints("id", -1)[row]] = self._graph_template(nodes)
-
-    def _graph_template(self, nodes: Nodes) -> Template:
-        found = self._graph_templates.get(nodes.key)
-        if found is None:
-            listed = [
-                ((write, r), (op, position, out))
-                for op, out, reads, writes in nodes.nodes
-                for write, ranges in ((READS, reads), (WRITES, writes))
-                for position, r in enumerate(ranges)
-            ]
-            found = Template([access for access, _ in listed], [origin for _, origin in listed])
-            self._graph_templates[nodes.key] = found
-        return found
-
-    # accesses
 
     def _template(self, row: int, read: str | None, written: str | None) -> Template:
         """The template of an event that reads one list of ranges, then writes another, brought up to date.
@@ -302,29 +117,6 @@ class Lowering:
         self._templates[at] = found
         self._accesses.use(found, at)
         return found
-
-    def _thread_actor(self, row: int) -> int:
-        thread = self._thread[row]
-        if not thread or not self.ordered:
-            return 0
-        actor = self._hosts.get(thread)
-        if actor is None:
-            actor = self._hosts[thread] = self.names.new_actor(HOST_NAME, f"#{thread}")
-        return actor
-
-    def _queue(self, row: int, key: str = "backend") -> Backend:
-        """The backend a row names; one never defined is asynchronous and drains nothing."""
-        ident = self._columns.ints(key, -1)[row]
-        backend = self._backends.get(ident)
-        if backend is None:
-            self._undefined_backends.add(ident)
-            backend = Backend(self.names.new_actor(f"?{ident}"))
-            self._put_backend(ident, backend)
-        if ident in self._undefined_backends:
-            self.findings.add(findings.BACKEND, self._first + row, f"backend {ident}", ident)
-        if not backend.live:
-            self.findings.add(findings.FREED_BACKEND, self._first + row, f"backend {ident}", ident)
-        return backend
 
     def _host(self, row: int, template: Template, number: int) -> None:
         actor = self._thread_actor(row)

@@ -1,105 +1,260 @@
 """A third party's Arrow batch to the canonical schema: other widths, missing and unknown columns, odd types.
 
-What has no place goes into `extra` as JSON, value by value, so that it counts as what it is: an unknown key, or a
-value of the wrong type. A canonical batch passes untouched.
+Columns of the right kind are cast as a whole. What has no place goes into `extra` as JSON, value by value, so that it
+counts as what it is: an unknown key, or a value of the wrong type. A canonical batch passes untouched.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.rows import column_from_values, dumps, loads, nulls
-from hbtrace.trace.schema import SCHEMA
+from hbtrace.trace.build import ROW_TYPES, Unfit, build, extra_column, nulls
+from hbtrace.trace.expand import check_expansion
+from hbtrace.trace.jsontext import loads
+from hbtrace.trace.rows import kept, kept_of_element
+from hbtrace.trace.schema import NODE_TYPE, RANGE_TYPE, SCHEMA
 
-_ERRORS = (pa.ArrowException, ValueError, OverflowError)
+Extras = dict[int, dict[str, Any]]
+
+_FAILED: Final = (pa.ArrowException, ValueError, OverflowError, TypeError)
+_JSON_KEYS: Final = {key for keys in v.EVENTS.values() for key, kind in keys.items() if kind == v.JSON}
+_ELEMENT: Final = {v.INTS: v.INT, v.STRS: v.STR}
+_STRUCT: Final[dict[str, tuple[Mapping[str, str], pa.StructType]]] = {
+    v.RANGE: (v.RANGE_KEYS, RANGE_TYPE),
+    v.RANGES: (v.RANGE_KEYS, RANGE_TYPE),
+    v.NODES: (v.NODE_KEYS, NODE_TYPE),
+}
+
+
+def check_names(schema: pa.Schema) -> str | None:
+    """Why a file with this schema cannot be a trace; None if it can."""
+    names = schema.names
+    if "ev" not in names or pa.types.is_null(schema.field(names.index("ev")).type):
+        return "is sound Arrow but no trace: no column `ev`"
+    for name in {*v.COLUMNS, "extra"}:
+        if names.count(name) > 1:
+            return f"is sound Arrow but no trace: it has more than one column `{name}`"
+    return None
 
 
 def conform(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with the canonical schema. Needs a column `ev`."""
-    if batch.schema.equals(SCHEMA):
+    """The batch with the canonical schema. Needs one that `check_names` lets pass; raises ValueError for a bomb."""
+    if batch.schema.equals(SCHEMA) and not any(_null_words(batch.column(key)) for key in v.DICTIONARY_COLUMNS):
         return batch
-    extras: dict[int, dict[str, Any]] = {}
-    names = batch.schema.names
-    arrays = []
-    for key in v.COLUMNS:
-        if key in names:
-            arrays.append(_column(key, batch.column(names.index(key)), extras))
+    for column in batch.columns:
+        check_expansion(column)
+    arrays, texts = _fit_fields(list(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows, None)
+    return pa.RecordBatch.from_arrays([*arrays, texts], schema=SCHEMA)
+
+
+def _null_words(column: pa.DictionaryArray) -> bool:
+    """Whether a dictionary holds a null: then rows can be null whose index is not."""
+    return bool(column.dictionary.null_count)
+
+
+def _fit_fields(
+    fields: list[tuple[str, pa.Array]], count: int, struct: str | None, absent: npt.NDArray[np.bool_] | None = None
+) -> tuple[list[pa.Array], pa.Array]:
+    """The canonical columns and `extra` of a row (struct None) or of the structs of a kind."""
+    keys, types = (v.COLUMNS, ROW_TYPES)
+    if struct is not None:
+        keys, type_ = _STRUCT[struct]  # type: ignore[assignment]
+        types = {field.name: field.type for field in type_}
+    fitted: dict[str, pa.Array] = {}
+    extras: Extras = {}
+    texts: list[Any] = []
+    for name, column in fields:
+        if name in keys and name not in fitted:
+            fitted[name], unfit = _fit(keys[name], column, types[name])
+            _keep(extras, name, unfit.items())
+        elif name == "extra":
+            texts = _python(column)
         else:
-            arrays.append(nulls(batch.num_rows, SCHEMA.field(key).type))
-    for index, name in enumerate(names):
-        if name not in v.COLUMNS and name != "extra":
-            _unknown(name, batch.column(index), extras)
-    if "extra" in names:
-        _merge_extra(batch.column(names.index("extra")), extras)
-    texts = [dumps(extras[row]) if row in extras else None for row in range(batch.num_rows)]
-    return pa.RecordBatch.from_arrays([*arrays, pa.array(texts, pa.string())], schema=SCHEMA)
+            _keep(extras, name, _unknown(name, column))
+    whole: dict[int, Any] = dict(extras)
+    for place, text in enumerate(texts):
+        if text is not None:
+            whole[place] = _merged(extras.get(place, {}), text, is_row=struct is None)
+    if absent is not None:
+        whole = {place: extra for place, extra in whole.items() if not absent[place]}
+    arrays = [fitted[key] if key in fitted else nulls(count, types[key]) for key in keys]
+    return arrays, extra_column(whole, count)
 
 
-def _column(key: str, column: pa.Array, extras: dict[int, dict[str, Any]]) -> pa.Array:
-    target = SCHEMA.field(key).type
-    if column.type.equals(target):
-        return column
-    fast = _cast(column, target)
-    if fast is not None:
-        return fast
-    values = [_as_json(value) for value in column.to_pylist()]
-    if v.COLUMNS[key] == v.RANGE:  # a list of one range is a range, too
-        values = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in values]
-    array, unfit = column_from_values(key, values)
-    for row, value in unfit.items():
-        extras.setdefault(row, {})[key] = value
-    return array
+def _merged(extra: dict[str, Any], text: Any, *, is_row: bool) -> Any:
+    """What stands in a column `extra`, joined with what found no place in this batch's own columns."""
+    if not isinstance(text, str):
+        return extra | {"extra": _as_json(text)}
+    value = kept(text) if is_row else kept_of_element(text)
+    return extra | value if isinstance(value, dict) else value
 
 
-def _cast(column: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """The column cast, where types are of one kind and every value fits; None otherwise."""
-    types, have = pa.types, column.type
-    if types.is_dictionary(have):
-        column, have = column.dictionary_decode(), have.value_type
-    wants_string = types.is_string(target) or types.is_dictionary(target)
-    same_kind = (
-        types.is_null(have)
-        or (types.is_integer(have) and types.is_integer(target))
-        or (types.is_boolean(have) and types.is_boolean(target))
-        or (wants_string and (types.is_string(have) or types.is_large_string(have) or types.is_string_view(have)))
-    )
-    if not same_kind:
-        return None
-    try:
-        if not types.is_dictionary(target):
-            return column.cast(target)
-        return column.cast(pa.string()).dictionary_encode()
-    except _ERRORS:
-        return None
+def _keep(extras: Extras, key: str, found: Any) -> None:
+    for place, value in found:
+        extras.setdefault(place, {})[key] = value
 
 
-def _unknown(name: str, column: pa.Array, extras: dict[int, dict[str, Any]]) -> None:
-    for row, value in enumerate(column.to_pylist()):
+def _unknown(name: str, column: pa.Array) -> Iterator[tuple[int, Any]]:
+    if column.null_count == len(column):
+        return
+    for place, value in enumerate(_python(column)):
         if value is not None:
-            extras.setdefault(row, {})[name] = _as_json(value)
+            yield place, _object(value) if name in _JSON_KEYS else _as_json(value)
 
 
-def _merge_extra(column: pa.Array, extras: dict[int, dict[str, Any]]) -> None:
-    for row, text in enumerate(column.to_pylist()):
-        if text is None:
-            continue
+def _object(value: Any) -> Any:
+    """A value of `env` or `attrs`: an Arrow file may hold the object as JSON text."""
+    if isinstance(value, str):
         try:
-            value = loads(text.encode())
-        except (AttributeError, ValueError):
-            value = None
-        given = value if isinstance(value, dict) else {"extra": _as_json(text)}
-        extras[row] = extras.get(row, {}) | given
+            parsed = loads(value.encode())
+        except ValueError:
+            return value
+        return parsed if isinstance(parsed, dict) else value
+    return _as_json(value)
+
+
+def _fit(kind: str, column: pa.Array, target: pa.DataType) -> tuple[pa.Array, Unfit]:
+    """A column in its canonical type, and what did not fit, by place."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    try:
+        fitted = _fit_whole(kind, column, target)
+    except _FAILED:
+        fitted = None
+    if fitted is not None:
+        return fitted
+    values = [_as_json(value) for value in _python(column)]
+    if kind == v.RANGE:  # a list of one range is a range, too
+        values = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in values]
+    array, unfit = build(kind, values, target)
+    return array, {place: value for place, value in unfit.items() if value is not None}
+
+
+def _fit_whole(kind: str, column: pa.Array, target: pa.DataType) -> tuple[pa.Array, Unfit] | None:
+    """The column cast as a whole; None, or one of `_FAILED`, where that cannot be done."""
+    types, have = pa.types, column.type
+    if types.is_null(have):
+        return nulls(len(column), target), {}
+    if types.is_dictionary(have) and have.equals(target) and not column.dictionary.null_count:
+        return column, {}
+    if types.is_dictionary(have):
+        column = column.dictionary_decode()
+        have = column.type
+    if kind in (v.INT, v.ID):
+        return (column.cast(target), {}) if types.is_integer(have) else None
+    if kind == v.BOOL:
+        return (column, {}) if types.is_boolean(have) else None
+    if kind == v.STR:
+        if not (types.is_string(have) or types.is_large_string(have) or types.is_string_view(have)):
+            return None
+        column = column.cast(pa.string())
+        return (column.dictionary_encode() if types.is_dictionary(target) else column), {}
+    if kind == v.RANGE:
+        if not types.is_struct(have):
+            return _one_of_list(column) if _is_list(have) else None
+        return _structs(kind, column), {}
+    if not _is_list(have):
+        return None
+    return _lists(kind, column, target)
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    types = pa.types
+    tests = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    return any(test(type_) for test in tests)
+
+
+def _parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], pa.Array]:
+    """Of a column of lists: the length of each (0 if null), which are null, and all elements in a row."""
+    absent: npt.NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_fixed_size_list(column.type):
+        lengths = np.where(absent, 0, column.type.list_size).astype(np.int64)
+    elif pa.types.is_list_view(column.type) or pa.types.is_large_list_view(column.type):
+        # not by a cast to lists: that of Arrow 26 forgets what stands behind a null
+        lengths = np.where(absent, 0, np.asarray(column.sizes)).astype(np.int64)
+    else:
+        lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    flat = column.flatten()
+    if len(flat) != lengths.sum():
+        raise ValueError("lists do not add up")
+    return lengths, absent, flat
+
+
+def _lists(kind: str, column: pa.Array, target: pa.DataType) -> tuple[pa.Array, Unfit] | None:
+    lengths, absent, flat = _parts(column)
+    if kind in _ELEMENT:
+        elements, unfit = _fit(_ELEMENT[kind], flat, target.value_type)
+        if unfit:
+            return None  # the list as a whole does not fit then
+    else:
+        if pa.types.is_null(flat.type):
+            elements = nulls(len(flat), target.value_type)
+        elif pa.types.is_struct(flat.type):
+            elements = _structs(kind, flat)
+        else:
+            return None
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    mask = np.append(absent, False) if absent.any() else None
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32), mask=mask), elements).cast(target), {}
+
+
+def _one_of_list(column: pa.Array) -> tuple[pa.Array, Unfit] | None:
+    """Lists of at most one range as ranges."""
+    lengths, _, flat = _parts(column)
+    if lengths.max(initial=0) > 1 or not pa.types.is_struct(flat.type):
+        return None
+    source = np.cumsum(lengths) - lengths
+    places = pa.array(source, mask=lengths == 0)
+    return _structs(v.RANGE, flat).take(places), {}
+
+
+def _structs(kind: str, column: pa.StructArray) -> pa.StructArray:
+    type_ = _STRUCT[kind][1]
+    if column.type.equals(type_):
+        return column
+    fields = [(column.type.field(index).name, column.field(index)) for index in range(column.type.num_fields)]
+    absent = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    arrays, texts = _fit_fields(fields, len(column), kind, absent)
+    mask = None if absent is None else pa.array(absent)
+    return pa.StructArray.from_arrays([*arrays, texts], fields=list(type_), mask=mask)
+
+
+def _python(column: pa.Array) -> list[Any]:
+    """Python values; text where Python has no such value, as for nanoseconds."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except _FAILED:
+        try:
+            values = column.cast(pa.string()).to_pylist()
+        except _FAILED:
+            values = [f"a value of type {column.type}" if valid else None for valid in column.is_valid().to_pylist()]
+    return values
 
 
 def _as_json(value: Any) -> Any:
     """What JSON would have said. A null field of a struct is an absent key: Arrow has no other way to say that."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, (bool, int, str)):
         return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):
         return {str(key): _as_json(inner) for key, inner in value.items() if inner is not None}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_as_json(element) for element in value]
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    return str(value)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
 from typing import BinaryIO, Final
 
 _CHUNK: Final = 1 << 20
+_TAIL: Final = 16
 
 
-class Input(io.RawIOBase):
+class Input:
     """A readable that lets its head be looked at, knows how far it is, and never allocates what is not there.
 
     The last is for damaged files: a length field of some petabytes must not become a buffer.
@@ -22,10 +22,7 @@ class Input(io.RawIOBase):
         """Bytes in all, None for a pipe."""
         self.position = 0
         self.tail = b""
-        """The last eight bytes read: an IPC stream's end mark is told by them."""
-
-    def readable(self) -> bool:
-        return True
+        """The last bytes read: a footer is told by them."""
 
     def peek(self, count: int) -> bytes:
         """Up to `count` bytes without going on."""
@@ -33,10 +30,17 @@ class Input(io.RawIOBase):
             self._ahead += more
         return self._ahead[:count]
 
-    def read(self, count: int = -1) -> bytes:  # type: ignore[override]  # never None: it blocks
-        if self.size is not None and count > self.size - self.position:
+    def read(self, count: int = -1) -> bytes:
+        if self.size is not None and not 0 <= count <= self.size - self.position:
             count = max(0, self.size - self.position)
-        parts = []
+        if self.size is not None and not self._ahead:
+            data = self._stream.read(count) or b""  # so much is there: one piece, no copy
+            if len(data) == count:
+                return self._note(data)
+            parts = [data]
+            count -= len(data)
+        else:
+            parts = []
         missing = count if count >= 0 else None
         while missing is None or missing > 0:
             part = self._some(_CHUNK if missing is None else min(missing, _CHUNK))
@@ -44,10 +48,12 @@ class Input(io.RawIOBase):
                 break
             parts.append(part)
             missing = None if missing is None else missing - len(part)
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        return self._note(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _note(self, data: bytes) -> bytes:
         self.position += len(data)
         if data:
-            self.tail = (self.tail + data[-8:])[-8:]
+            self.tail = (self.tail + data[-_TAIL:])[-_TAIL:]
         return data
 
     def _some(self, count: int) -> bytes:
@@ -57,17 +63,25 @@ class Input(io.RawIOBase):
         return self._stream.read(count) or b""
 
     def rest(self) -> int:
-        """How many bytes come after this point; reads a pipe to its end."""
-        if self.size is not None:
-            return self.size - self.position
+        """How many bytes come after this point; then nothing more can be read, and `tail` is the end's."""
         start = self.position
+        if self.size is not None and self.size - start > _CHUNK:
+            skipped = self.size - start - _TAIL
+            self._stream.seek(skipped - len(self._ahead), os.SEEK_CUR)
+            self._ahead = b""
+            self.position += skipped
         while self.read(_CHUNK):
             pass
         return self.position - start
 
+    def window(self) -> tuple[BinaryIO, int, int] | None:
+        """The stream, where the input starts in it, and its size: for reading anywhere. None for a pipe."""
+        if self.size is None:
+            return None
+        return self._stream, self._stream.tell() - self.position - len(self._ahead), self.size
+
     def close(self) -> None:
         self._stream.close()
-        super().close()
 
 
 def size_of(stream: BinaryIO) -> int | None:

@@ -1,21 +1,27 @@
-"""JSON Lines to canonical batches: an object a line, a line ends with a newline and with nothing else."""
+"""JSON Lines to canonical batches: an object a line, a line ends with a newline and with nothing else.
+
+Works on blocks of many lines; only a block that something is wrong with is gone through line by line.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 
 from hbtrace.errors import TraceError
 from hbtrace.trace.input import Input
-from hbtrace.trace.rows import batch_from_rows, loads
+from hbtrace.trace.jsontext import has_long_number, loads
+from hbtrace.trace.rows import batch_from_rows
 
 _BATCH_ROWS: Final = 1 << 14
 _BATCH_BYTES: Final = 1 << 23
 """A batch ends here, too: a row can be a graph of thousands of nodes."""
 
 _BLOCK: Final = 1 << 20
+_LONGEST_LINE: Final = 1 << 28
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -25,57 +31,77 @@ class JsonLines:
     def __init__(self, path: str, stream: Input) -> None:
         self._path = path
         self._input = stream
+        self._lines = 0
+        self._rows = 0
         self.dropped_bytes = 0
         self.warnings: list[str] = []
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches in order. Raises TraceError at a line that is no object; rows before it were delivered."""
+        """Batches in order. Raises TraceError at a line that is no object, when the rows before it were delivered."""
         rows: list[dict[str, Any]] = []
-        size = count = 0
-        for number, line, whole in self._lines():
-            if not line.strip(b" \t\r"):
-                continue
-            row = self._parse(number, count, line, whole=whole)
-            if row is None:
-                break
-            rows.append(row)
-            count += 1
-            size += len(line)
-            if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield batch_from_rows(rows)
-                rows, size = [], 0
+        size = 0
+        for block, whole in self._blocks():
+            found, error = self._parse(block, whole=whole)
+            rows += found
+            size += len(block)
+            while len(rows) >= _BATCH_ROWS or (rows and (size >= _BATCH_BYTES or error)):
+                yield batch_from_rows(rows[:_BATCH_ROWS])
+                rows, size = rows[_BATCH_ROWS:], 0
+            if error:
+                raise error
         if rows:
             yield batch_from_rows(rows)
 
-    def _lines(self) -> Iterator[tuple[int, bytes, bool]]:
-        """(line number from 1, line without its newline, whether it had one)."""
+    def _blocks(self) -> Iterator[tuple[bytes, bool]]:
+        """Whole lines, many at a time and without the last newline; and at the end, False, a line that has none."""
         if self._input.peek(len(_BOM)) == _BOM:
             self._input.read(len(_BOM))
-        number, parts = 0, [b""]
+        parts: list[bytes] = []
+        pending = 0
         while block := self._input.read(_BLOCK):
-            lines = block.split(b"\n")
-            if len(lines) == 1:
-                parts.append(block)
-                continue
-            parts.append(lines[0])
-            lines[0] = b"".join(parts)
-            parts = [lines.pop()]
-            for line in lines:
-                number += 1
-                yield number, line, True
+            end = block.rfind(b"\n")
+            if end >= 0:
+                yield b"".join((*parts, block[:end])), True
+                parts, pending = [], 0
+            parts.append(block[end + 1 :])
+            pending += len(parts[-1])
+            if pending > _LONGEST_LINE:
+                raise TraceError(f"{self._path}: line {self._lines + 1} is longer than {_LONGEST_LINE >> 20} MiB")
         if last := b"".join(parts):
-            yield number + 1, last, False
+            yield last, False
 
-    def _parse(self, number: int, row: int, line: bytes, *, whole: bool) -> dict[str, Any] | None:
-        """The object on a line; None for a last line that was cut off."""
+    def _parse(self, block: bytes, *, whole: bool) -> tuple[list[dict[str, Any]], TraceError | None]:
+        """The objects of a block up to the first line that is none, and what is wrong with that."""
+        lines = block.split(b"\n")
         try:
-            value = loads(line)
-        except ValueError as error:
-            if not whole:
-                self.dropped_bytes = len(line)
-                self.warnings.append(f"{self._path}: the last line is cut off: {len(line)} bytes dropped")
-                return None
-            raise TraceError(f"{self._path}: line {number} (row {row}) is not JSON: {error}") from None
-        if type(value) is not dict:
-            raise TraceError(f"{self._path}: line {number} (row {row}) is JSON but no object: a row is an object")
-        return value
+            rows = list(map(orjson.loads, filter(bytes.strip, lines)))
+        except ValueError:
+            return self._parse_slowly(lines, whole=whole)
+        if set(map(type, rows)) - {dict} or has_long_number(block):
+            return self._parse_slowly(lines, whole=whole)
+        self._lines += len(lines)
+        self._rows += len(rows)
+        return rows, None
+
+    def _parse_slowly(self, lines: list[bytes], *, whole: bool) -> tuple[list[dict[str, Any]], TraceError | None]:
+        rows: list[dict[str, Any]] = []
+        for line in lines:
+            self._lines += 1
+            if not line.strip():
+                continue
+            try:
+                value = loads(line)
+            except ValueError as error:
+                if not whole:
+                    self.dropped_bytes = len(line)
+                    self.warnings.append(f"{self._path}: the last line is cut off: {len(line)} bytes dropped")
+                    break
+                return rows, self._wrong(f"is not JSON: {error}")
+            if type(value) is not dict:
+                return rows, self._wrong("is JSON but no object: a row is an object")
+            rows.append(value)
+            self._rows += 1
+        return rows, None
+
+    def _wrong(self, what: str) -> TraceError:
+        return TraceError(f"{self._path}: line {self._lines} (row {self._rows}) {what}")

@@ -6,75 +6,112 @@ count; any other key is somebody else's and survives untouched. Costs next to no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.rows import loads
+from hbtrace.trace.jsontext import dumps
+from hbtrace.trace.rows import kept, kept_of_element, present
 
 Problem = tuple[int, str]
 """(row in the batch, what is wrong)"""
 
+_WANTED: Final = {
+    v.INT: "integer", v.ID: "integer", v.BOOL: "boolean", v.STR: "string", v.INTS: "list of integers",
+    v.STRS: "list of strings", v.RANGE: "range", v.RANGES: "list of ranges", v.NODES: "list of nodes", v.JSON: "object",
+}  # fmt: skip
+_LONGEST: Final = 40
+
 
 def value_problems(batch: pa.RecordBatch) -> list[Problem]:
     """All problems of a canonical batch, by row."""
-    found = [*_wrong_types(batch), *_unknown_set_values(batch), *_inside_structs(batch)]
+    events = _Events(batch)
+    found = [*_wrong_types(batch, events), *_unknown_set_values(batch, events), *_inside_structs(batch, events)]
     found.sort(key=lambda problem: problem[0])
     return found
 
 
-def _keys(ev: str | None) -> dict[str, str]:
-    return v.COMMON | v.EVENTS[ev] if ev in v.EVENTS else {}
+class _Events:
+    """What event each row is, looked up only if somebody asks."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._column = batch.column("ev")
+        self._words: list[str | None] = self._column.dictionary.to_pylist()
+
+    @cached_property
+    def of(self) -> list[str | None]:
+        words = [*self._words, None]
+        return list(map(words.__getitem__, self._column.indices.fill_null(-1).to_numpy(zero_copy_only=False).tolist()))
+
+    def rows(self, ev: str) -> list[int] | None:
+        """The rows of one event; None where the batch has none. A foreign dictionary may hold a word twice."""
+        codes = [code for code, word in enumerate(self._words) if word == ev]
+        if not codes:
+            return None
+        indices = self._column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        found: list[int] = np.flatnonzero(np.isin(indices, codes)).tolist()
+        return found
+
+    def keys(self, row: int) -> Mapping[str, str]:
+        """The keys that belong to a row's event; none for an unknown one, whose row is skipped."""
+        ev = self.of[row]
+        return v.COMMON | v.EVENTS[ev] if ev in v.EVENTS else {}
 
 
-def _present(column: pa.Array) -> Iterator[tuple[int, Any]]:
-    """(row, value) of the rows that are not null."""
-    if column.null_count < len(column):
-        rows = pa.compute.indices_nonzero(column.is_valid())
-        yield from zip(rows.to_pylist(), column.take(rows).to_pylist(), strict=True)
-
-
-def _ev(batch: pa.RecordBatch, row: int) -> str | None:
-    ev: str | None = batch.column("ev")[row].as_py()
-    return ev
-
-
-def _wrong_types(batch: pa.RecordBatch) -> Iterator[Problem]:
+def _wrong_types(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:
     """The reader put what does not fit its column into `extra`."""
-    for row, text in _present(batch.column("extra")):
-        keys = _keys(ev := _ev(batch, row))
-        for key, value in loads(text.encode()).items():
-            if value is None or key not in keys or (keys[key] == v.JSON and type(value) is dict):
-                continue
-            if type(value) is list and keys[key] in (v.INTS, v.STRS) and _only_nulls_do_not_fit(batch, row, key, value):
-                continue
-            yield row, f"`{key}` of `{ev}` has a value of the wrong type"
+    for row, text in present(batch.column("extra")):
+        keys = events.keys(row)
+        for key, value in kept(text).items():
+            if key in keys and not _fits(keys[key], value):
+                yield row, f"`{key}` of `{events.of[row]}` is no {_wanted(keys[key], value)}"
 
 
-def _only_nulls_do_not_fit(batch: pa.RecordBatch, row: int, key: str, value: list[Any]) -> bool:
-    """A null element is absent, as a null key is."""
-    return len(batch.column(key)[row].as_py() or ()) == sum(element is not None for element in value)
+def _fits(kind: str, value: Any) -> bool:
+    """Whether a value is in `extra` for another reason than its type: null, and null elements, count as absent."""
+    if kind == v.JSON:
+        return value is None or isinstance(value, dict)
+    if kind in (v.INTS, v.STRS) and isinstance(value, list):
+        return all(one is None or _fits_element(kind, one) for one in value)
+    return value is None
 
 
-def _unknown_set_values(batch: pa.RecordBatch) -> Iterator[Problem]:
-    for ev, key in v.SETS:
-        column, allowed = batch.column(key), v.SETS[ev, key]
-        if column.null_count == len(column):
+def _fits_element(kind: str, value: Any) -> bool:
+    return type(value) is str if kind == v.STRS else type(value) is int and -(2**63) <= value < 2**63
+
+
+def _wanted(kind: str, value: Any) -> str:
+    long = type(value) is int and kind in (v.INT, v.ID)
+    return _WANTED[kind] + (" of 64 bits" if long else "")
+
+
+def _unknown_set_values(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:
+    for (ev, key), allowed in v.SETS.items():
+        column = batch.column(key)
+        if column.null_count == len(column) or (rows := events.rows(ev)) is None:
             continue
-        if v.COLUMNS[key] == v.STR:
-            words = column.dictionary if pa.types.is_dictionary(column.type) else column.unique()
-            if set(words.to_pylist()) - {None} <= allowed:
-                continue
-        for row, value in _present(column):
-            values = value if isinstance(value, list) else [value]
-            if any(word not in allowed for word in values if word is not None) and _ev(batch, row) == ev:
-                yield row, f"`{key}` of `{ev}` knows no {value!r}"
+        chosen = column.take(pa.array(rows, pa.int64()))
+        is_list = v.COLUMNS[key] == v.STRS
+        words = pc.unique(chosen.flatten() if is_list else chosen).to_pylist()
+        if set(words) - {None} <= allowed:
+            continue
+        for place, value in present(chosen):
+            for word in value if is_list else [value]:
+                if word is not None and word not in allowed:
+                    yield rows[place], f"`{key}` of `{ev}` knows no {_quoted(word)}"
 
 
-def _inside_structs(batch: pa.RecordBatch) -> Iterator[Problem]:
+def _quoted(word: str) -> str:
+    text = dumps(word)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + '..."'
+
+
+def _inside_structs(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:
     """Ranges and nodes have an `extra` of their own."""
     for key, kind in v.COLUMNS.items():
         if kind not in (v.RANGE, v.RANGES, v.NODES):
@@ -82,12 +119,12 @@ def _inside_structs(batch: pa.RecordBatch) -> Iterator[Problem]:
         column = batch.column(key)
         if column.null_count == len(column) or not _has_extra(column, kind):
             continue
-        for row, value in _present(column):
-            if key in _keys(ev := _ev(batch, row)):
+        for row, value in present(column):
+            if key in events.keys(row):
                 structs = [value] if kind == v.RANGE else value
-                keys = v.NODE_KEYS if kind == v.NODES else v.RANGE_KEYS
-                for problem in _of_structs(structs, keys):
-                    yield row, f"`{key}` of `{ev}` has {problem}"
+                node = kind == v.NODES
+                for problem in _of_structs(structs, node=node):
+                    yield row, f"{problem} `{key}` of `{events.of[row]}`"
 
 
 def _has_extra(column: pa.Array, kind: str) -> bool:
@@ -98,17 +135,19 @@ def _has_extra(column: pa.Array, kind: str) -> bool:
     return kind == v.NODES and any(_has_extra(structs.field(name), v.RANGES) for name in ("reads", "writes"))
 
 
-def _of_structs(structs: list[Any], keys: dict[str, str]) -> Iterator[str]:
+def _of_structs(structs: list[Any], *, node: bool) -> Iterator[str]:
+    keys = v.NODE_KEYS if node else v.RANGE_KEYS
     for struct in structs:
         if struct is None:
             continue
-        extra = {} if struct["extra"] is None else loads(struct["extra"].encode())
-        if type(extra) is not dict:
-            yield "an element that is no object"
+        extra = {} if struct["extra"] is None else kept_of_element(struct["extra"])
+        if not isinstance(extra, dict):
+            yield f"an element that is no {'node' if node else 'range'} in"
             continue
         for key, value in extra.items():
-            if value is not None and key in keys:
-                yield f"a `{key}` of the wrong type"
+            if key in keys and not _fits(keys[key], value):
+                yield f"`{key}` that is no {_wanted(keys[key], value)} in"
         for key, kind in keys.items():
             if kind == v.RANGES and struct[key]:
-                yield from _of_structs(struct[key], v.RANGE_KEYS)
+                for problem in _of_structs(struct[key], node=False):
+                    yield f"{problem} `{key}` in"

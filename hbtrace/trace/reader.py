@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.arrow_ipc import MAGIC, ArrowIpc
+from hbtrace.trace.arrow_ipc import MAGIC, ArrowIpc, newer, starts_stream
 from hbtrace.trace.input import Input, size_of
 from hbtrace.trace.jsonl import JsonLines
 from hbtrace.trace.rows import rows_from_batch
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _HEAD: Final = 1 << 12
-_CONTINUATION: Final = b"\xff\xff\xff\xff"
 _KNOWN_OTHERS: Final = {
     b"PAR1": "a Parquet file",
     b"FEA1": "a Feather version 1 file",
@@ -42,12 +41,14 @@ class Trace:
 
     path: as given. format: `jsonl`, `arrow file` or `arrow stream`. rows: delivered so far. dropped_bytes, warnings:
     what could not be read, complete once the trace was read to its end. meta: the `meta` row, empty if there is none.
-    A file can be read again and again, standard input or another stream once.
+    What can seek can be read again and again, standard input or a pipe once. A stream that was handed in is not closed.
     """
 
     def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
         self._source = source
         self.path = source if isinstance(source, str) else _name(source)
+        self._owned = isinstance(source, str | os.PathLike) and self.path != "-"
+        self._start = _position(source) if not isinstance(source, str | os.PathLike) else None
         self._taken = False
         self._input: Input | None = self._open()
         self.format = self._sniff(self._input)
@@ -63,7 +64,7 @@ class Trace:
         self.close()
 
     def close(self) -> None:
-        if self._input is not None and self.path != "-":
+        if self._input is not None and self._owned:
             self._input.close()
         self._input = None
 
@@ -82,12 +83,15 @@ class Trace:
                     self._first(batch)
                 self.rows += batch.num_rows
                 yield batch
+        except OSError as error:
+            raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
         finally:
             self.dropped_bytes, self.warnings = reader.dropped_bytes, reader.warnings
-            if self.path != "-":
+            if self._owned:
                 stream.close()
         if not self.rows:
-            lost = f" ({'; '.join(self.warnings)})" if self.warnings else ""
+            lost = "; ".join(warning.removeprefix(f"{self.path}: ") for warning in self.warnings)
+            lost = f" ({lost})" if lost else ""
             raise TraceError(f"{self.path}: has no event at all{lost}")
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -101,8 +105,10 @@ class Trace:
         return pa.Table.from_batches(self.batches(), SCHEMA)
 
     def _open(self) -> Input:
-        if self._taken and (self.path == "-" or not isinstance(self._source, str | os.PathLike)):
+        if self._taken and not self._owned and self._start is None:
             raise UsageError(f"{self.path}: can be read only once")
+        if self._taken and self._start is not None:
+            self._source.seek(self._start)  # type: ignore[union-attr]  # a stream: it has a start
         self._taken = True
         if self.path == "-":
             return Input(sys.stdin.buffer, None)
@@ -123,11 +129,11 @@ class Trace:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror}") from None
         if head.startswith(MAGIC):
             return "arrow file"
-        if head.startswith(_CONTINUATION) or 0 < int.from_bytes(head[:4], "little", signed=True) < 1 << 16:
-            return "arrow stream"
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
         if not text or text.startswith(b"{"):
             return "jsonl"
+        if starts_stream(head):
+            return "arrow stream"
         for magic, what in _KNOWN_OTHERS.items():
             if text.startswith(magic):
                 raise TraceError(f"{self.path}: is no trace but {what}")
@@ -139,11 +145,17 @@ class Trace:
         if batch.column("ev")[0].as_py() != "meta":
             return
         self.meta = rows_from_batch(batch.slice(0, 1))[0]
-        version = batch.column("version")[0].as_py()
-        if version is not None and version > v.VERSION:
-            raise TraceError(
-                f"{self.path}: is a trace of version {version}; this hbtrace reads up to {v.VERSION}: update it"
-            )
+        version = self.meta.get("version")
+        if type(version) is int and version > v.VERSION:
+            raise newer(self.path, version)
+
+
+def _position(stream: BinaryIO) -> int | None:
+    """Where a stream is, if it can be brought back there."""
+    try:
+        return stream.tell() if stream.seekable() else None
+    except (OSError, ValueError):
+        return None
 
 
 def _name(source: os.PathLike[str] | BinaryIO) -> str:

@@ -14,7 +14,8 @@ from hbtrace.trace import vocabulary as v
 VERSION_KEY: Final = b"hbtrace.version"
 
 RANGE_TYPE: Final = pa.struct(
-    [(key, pa.bool_() if kind == v.BOOL else pa.int64()) for key, kind in v.RANGE_KEYS.items()] + [("extra", pa.string())]
+    [(key, pa.bool_() if kind == v.BOOL else pa.int64()) for key, kind in v.RANGE_KEYS.items()]
+    + [("extra", pa.string())]
 )
 """One range. `extra` is JSON text: an object of other keys, or the raw value of an element that is no object."""
 
@@ -49,5 +50,5 @@ SCHEMA: Final = pa.schema(
     + [("extra", pa.string())],
     metadata={VERSION_KEY: str(v.VERSION).encode()},
 )
-"""`extra` is the JSON text of an object: unknown keys, `env` and `attrs`, explicit nulls, and values of known keys that do
-not fit their column. A key there is the truth for writing JSON; its column then holds what counts of it, or null."""
+"""`extra` is the JSON text of an object: unknown keys, `env` and `attrs`, explicit nulls, and values of known keys that
+do not fit their column. A key there is the truth for writing JSON; its column then holds what counts of it, or null."""
