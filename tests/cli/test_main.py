@@ -72,11 +72,14 @@ def test_help_everywhere(verb: tuple[str, ...], option: str) -> None:
 
 def test_every_verb_is_listed() -> None:
     listed = hbtrace("--help").stdout.split("Verbs:\n")[1].split("\n\n")[0]
-    assert [line.split()[0] for line in listed.splitlines()] == list(cli.VERBS)
+    entries = [line for line in listed.splitlines() if not line.startswith("   ")]  # others go on with a line above
+    assert [line.split()[0] for line in entries] == list(cli.VERBS)
 
 
 def test_every_verb_of_the_table_is_there() -> None:
-    assert list(cli.VERBS) == ["analyze", "info", "convert", "docs"]
+    """The table has verbs of modules to come; none that is there may be missing."""
+    assert list(cli.VERBS)[:3] == ["analyze", "info", "convert"]
+    assert {"docs", "diff", "baseline", "selftest"} <= cli.VERBS.keys()
 
 
 def test_version() -> None:
