@@ -44,7 +44,8 @@ from typing import Any, Final
 from hbtrace.errors import TraceError
 from hbtrace.source import Source, foreign_kind, open_source
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.contents import Contents, Oddity, Queue, Scheduler
+from hbtrace.trace.contents import Contents
+from hbtrace.trace.holdings import Oddity, Queue, Scheduler
 
 CAN_ARISE: Final = "can arise"
 NO: Final = "no"

@@ -14,7 +14,7 @@ import orjson
 
 from hbtrace.info import CAN_ARISE, NOT_KNOWN, Device, Info, event_counts
 from hbtrace.report.text import table
-from hbtrace.trace.contents import FLAGS, Queue, Touch
+from hbtrace.trace.holdings import FLAGS, Queue, Touch
 
 FORMAT: Final = 1
 _WIDTH: Final = 80

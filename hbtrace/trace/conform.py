@@ -50,8 +50,7 @@ def conform(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch with the canonical schema. Needs one that `check_names` lets pass; raises ValueError for a bomb."""
     if batch.schema.equals(SCHEMA) and not any(_null_words(batch.column(key)) for key in v.DICTIONARY_COLUMNS):
         return batch
-    for column in batch.columns:
-        check_expansion(column)
+    check_expansion(batch.columns)
     arrays, texts = _fit_fields(list(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows, None)
     return pa.RecordBatch.from_arrays([*arrays, texts], schema=SCHEMA)
 

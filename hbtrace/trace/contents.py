@@ -7,23 +7,17 @@ races, and no bytes but the sizes that definitions tell. Nothing here judges; `h
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.columns import ABSENT, RANGE_FIELDS, Columns, Ranges
+from hbtrace.trace.batchview import NO_ROWS, BatchView, Ints
+from hbtrace.trace.columns import ABSENT
+from hbtrace.trace.demand import Demand, demand_of, graph_demand, range_bytes, weight
+from hbtrace.trace.holdings import FLAGS, BufferGroup, BufferLife, Oddity, Phase, Queue, Runs, Scheduler, Touch
 from hbtrace.trace.problems import value_problems
-
-Ints = npt.NDArray[np.int64]
-
-FLAGS: Final = ("async", "synchronous", "events", "integrated", "host_buffer")
-"""The yes-or-no attributes of a backend, by their key."""
 
 _NAMES: Final = tuple(v.EVENTS)
 DEFINITIONS: Final = frozenset({"meta", "backend", "backend_free", "buffer", "tensor", "graph", "sched"})
@@ -55,136 +49,6 @@ _GRAPH_BUDGET: Final = 1 << 20
 """Tensors of graphs remembered; beyond it the oldest graphs are forgotten, and `Contents.partial` is set."""
 _PENDING: Final = 1 << 12
 """Different pieces of queued work counted before their ranges are looked up."""
-_NO_ROWS: Final[Ints] = np.empty(0, dtype=np.int64)
-
-
-@dataclass(slots=True)
-class Touch:
-    """Queued work that computed in place on one type of host buffer. Bytes of two accesses count twice."""
-
-    works: int = 0
-    read: int = 0
-    written: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Queue:
-    """One backend instance. An attribute that the trace does not give is None; `row` is -1 if it is never defined."""
-
-    id: int
-    name: str
-    """As reports print it: the n-th later queue of a name is `name#n`."""
-    family: str
-    """The name without that suffix."""
-    row: int
-    device: str | None = None
-    type: str | None = None
-    flags: dict[str, bool | None] = field(default_factory=lambda: dict.fromkeys(FLAGS))
-    accepts: list[str] | None = None
-    drains: list[str] | None = None
-    end: int | None = None
-    """The row from which the id is another queue's."""
-    freed: bool = False
-    work: Counter[str] = field(default_factory=Counter)
-    """Events by name."""
-    touched: dict[str, Touch] = field(default_factory=dict)
-    """Host buffers that `compute` and `kernel` read or wrote, by buffer type."""
-
-
-@dataclass(slots=True)
-class Scheduler:
-    """One `sched` row, in force up to the row `end`; None where the trace says nothing."""
-
-    id: int
-    row: int
-    backends: list[int]
-    cpu_buffer_type: str | None
-    copies: int | None
-    ring: int | None
-    end: int | None = None
-
-
-@dataclass(slots=True)
-class BufferGroup:
-    """Buffers of one type name, usage and host flag. Bytes are those of the definitions."""
-
-    type: str
-    usage: str
-    host: bool
-    lives: int = 0
-    empty: int = 0
-    """Lives that never had a byte."""
-    live: int = 0
-    peak: int = 0
-    """The most bytes alive at one time."""
-    total: int = 0
-    """Bytes of all lives together, each at its largest."""
-
-
-class Runs:
-    """A set of integers as inclusive runs: small while numbers are dense."""
-
-    __slots__ = ("pairs",)
-
-    def __init__(self) -> None:
-        self.pairs: list[tuple[int, int]] = []
-
-    def add(self, values: Ints) -> None:
-        if not values.size:
-            return
-        values = np.unique(values)
-        breaks = np.flatnonzero(np.diff(values) != 1)
-        lows = values[np.concatenate(([0], breaks + 1))].tolist()
-        highs = values[np.concatenate((breaks, [values.size - 1]))].tolist()
-        merged: list[tuple[int, int]] = []
-        for lo, hi in sorted([*self.pairs, *zip(lows, highs, strict=True)]):
-            if merged and lo <= merged[-1][1] + 1:
-                merged[-1] = (merged[-1][0], max(hi, merged[-1][1]))
-            else:
-                merged.append((lo, hi))
-        self.pairs = merged
-
-    def __len__(self) -> int:
-        return sum(hi - lo + 1 for lo, hi in self.pairs)
-
-
-@dataclass(slots=True)
-class Phase:
-    """The ubatches of one phase; None is the name of those that do not say."""
-
-    name: str | None
-    ubatches: int = 0
-    tokens: int = 0
-    numbers: Runs = field(default_factory=Runs)
-
-
-@dataclass(slots=True)
-class Oddity:
-    """A kind of odd row: how many, and the first."""
-
-    rows: int = 0
-    row: int = -1
-    detail: str = ""
-
-    def add(self, count: int, row: int, detail: str) -> None:
-        if count and (self.row < 0 or row < self.row):
-            self.row, self.detail = row, detail
-        self.rows += count
-
-
-@dataclass(slots=True)
-class _Buffer:
-    group: BufferGroup
-    size: int
-    largest: int
-
-
-@dataclass(slots=True)
-class _Demand:
-    """What a piece of work touches: whole tensors with how often they are read and written, and all other ranges."""
-
-    tensors: list[tuple[int, int, int]]
-    ranges: list[tuple[list[int], bool]]
 
 
 class Contents:
@@ -213,24 +77,24 @@ class Contents:
         self._of: dict[int, list[Queue]] = {}
         self._undefined: dict[int, Queue] = {}
         self._families: Counter[str] = Counter()
-        self._buffers: dict[int, _Buffer] = {}
+        self._buffers: dict[int, BufferLife] = {}
         self._tensors: dict[int, tuple[int, int, int]] = {}
-        self._graphs: dict[int, _Demand] = {}
+        self._graphs: dict[int, Demand] = {}
         self._graph_tensors = 0
         self._pending: dict[tuple[Queue, Any], int] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count the next batch of the canonical schema."""
-        view = _View(batch)
+        view = BatchView(batch)
         rows = self._events(view)
         self._walk(view, rows)
         for ev in _QUEUE_EVENTS:
-            self._queue_events(ev, view, rows.get(ev, _NO_ROWS))
+            self._queue_events(ev, view, rows.get(ev, NO_ROWS))
         self._common(view, rows)
-        self._ubatch_rows(view, rows.get("ubatch", _NO_ROWS))
+        self._ubatch_rows(view, rows.get("ubatch", NO_ROWS))
         for ev in ("set_direct", "get_direct"):
-            self.inferred[ev] += view.true("inferred", rows.get(ev, _NO_ROWS))
-        self.rotations += view.true("rotated", rows.get("sched_prepare", _NO_ROWS))
+            self.inferred[ev] += view.true("inferred", rows.get(ev, NO_ROWS))
+        self.rotations += view.true("rotated", rows.get("sched_prepare", NO_ROWS))
         self.rows += batch.num_rows
         if len(self._pending) > _PENDING:
             self.settle()
@@ -247,7 +111,7 @@ class Contents:
     def settle(self) -> None:
         """Look up what the queued work counted so far touched, with the addresses in force."""
         for (queue, what), works in self._pending.items():
-            demand = self._graphs.get(what) if isinstance(what, int) else _demand(*what)
+            demand = self._graphs.get(what) if isinstance(what, int) else demand_of(*what)
             if demand is None:
                 continue
             for name, (read, written) in self._touched(demand).items():
@@ -270,7 +134,7 @@ class Contents:
 
     # events
 
-    def _events(self, view: _View) -> dict[str, Ints]:
+    def _events(self, view: BatchView) -> dict[str, Ints]:
         """Count the batch's events; the rows of each known event that has its keys."""
         rows: dict[str, Ints] = {}
         for word, found in view.rows_by_event():
@@ -286,7 +150,7 @@ class Contents:
                     self.skipped.add(lacking.size, self.rows + int(lacking[0]), f"`{word}` lacks `{key}`")
                     found = found[there]
             rows[word] = found
-        late = [row for row in rows.get("meta", _NO_ROWS).tolist() if self.rows + row]
+        late = [row for row in rows.get("meta", NO_ROWS).tolist() if self.rows + row]
         if late:
             self.late_meta.add(len(late), self.rows + late[0], "`meta`")
         wrong: dict[int, str] = {}
@@ -298,7 +162,7 @@ class Contents:
             self.values.add(len(wrong), self.rows + row, wrong[row])
         return rows
 
-    def _common(self, view: _View, rows: dict[str, Ints]) -> None:
+    def _common(self, view: BatchView, rows: dict[str, Ints]) -> None:
         times = view.valid("time")
         if times.size:
             low, high = int(times.min()), int(times.max())
@@ -310,7 +174,7 @@ class Contents:
         if acting:
             self.threads.update(np.unique(view.ints("thread", 0)[np.concatenate(acting)]).tolist())
 
-    def _ubatch_rows(self, view: _View, rows: Ints) -> None:
+    def _ubatch_rows(self, view: BatchView, rows: Ints) -> None:
         if not rows.size:
             return
         tokens, numbers = view.ints("tokens", 0)[rows], view.ints("n", -1)[rows]
@@ -324,7 +188,7 @@ class Contents:
             phase.tokens += int(tokens[mine].sum())
             phase.numbers.add(numbers[mine & (numbers >= 0)])
 
-    def _queue_events(self, ev: str, view: _View, rows: Ints) -> None:
+    def _queue_events(self, ev: str, view: BatchView, rows: Ints) -> None:
         if not rows.size:
             return
         ids = view.ints("backend", -1)[rows]
@@ -340,8 +204,8 @@ class Contents:
 
     # definitions and computes, row by row
 
-    def _walk(self, view: _View, rows: dict[str, Ints]) -> None:
-        mine = [(ev, found) for ev in _WALKED if (found := rows.get(ev, _NO_ROWS)).size]
+    def _walk(self, view: BatchView, rows: dict[str, Ints]) -> None:
+        mine = [(ev, found) for ev in _WALKED if (found := rows.get(ev, NO_ROWS)).size]
         if not mine:
             return
         order = sorted((row, ev) for ev, found in mine for row in found.tolist())
@@ -361,7 +225,7 @@ class Contents:
         found = self._of.get(ident)
         return found[-1] if found else self._never(ident)
 
-    def _backend(self, view: _View, row: int) -> None:
+    def _backend(self, view: BatchView, row: int) -> None:
         columns = view.columns
         ident, family = columns.ints("id", -1)[row], columns.strings("name")[row] or ""
         nth = self._families[family]
@@ -387,11 +251,11 @@ class Contents:
         before.append(queue)
         self.queues.append(queue)
 
-    def _backend_free(self, view: _View, row: int) -> None:
+    def _backend_free(self, view: BatchView, row: int) -> None:
         columns = view.columns
         self._current(columns.ints("backend", -1)[row]).freed = True
 
-    def _sched(self, view: _View, row: int) -> None:
+    def _sched(self, view: BatchView, row: int) -> None:
         columns = view.columns
         batch, ident = columns.batch, columns.ints("id", -1)[row]
         for other in self.schedulers:
@@ -408,7 +272,7 @@ class Contents:
             )
         )
 
-    def _buffer(self, view: _View, row: int) -> None:
+    def _buffer(self, view: BatchView, row: int) -> None:
         columns = view.columns
         self.settle()
         usage = columns.strings("usage")[row]
@@ -425,12 +289,12 @@ class Contents:
             return
         if old is not None:  # and under another type: its bytes count there from now on
             self._resize(old, 0)
-        self._buffers[ident] = new = _Buffer(group, 0, 0)
+        self._buffers[ident] = new = BufferLife(group, 0, 0)
         group.lives += 1
         group.empty += 1
         self._resize(new, size)
 
-    def _resize(self, buffer: _Buffer, size: int) -> None:
+    def _resize(self, buffer: BufferLife, size: int) -> None:
         group = buffer.group
         group.live += size - buffer.size
         self.live += size - buffer.size
@@ -442,7 +306,7 @@ class Contents:
         group.peak = max(group.peak, group.live)
         self.peak = max(self.peak, self.live)
 
-    def _buffer_free(self, view: _View, row: int) -> None:
+    def _buffer_free(self, view: BatchView, row: int) -> None:
         columns = view.columns
         buffer = self._buffers.get(ident := columns.ints("buffer", -1)[row])
         if buffer is not None:
@@ -450,7 +314,7 @@ class Contents:
             self._resize(buffer, 0)
             del self._buffers[ident]
 
-    def _tensor(self, view: _View, row: int) -> None:
+    def _tensor(self, view: BatchView, row: int) -> None:
         columns = view.columns
         size = columns.ints("size", ABSENT)[row]
         # Where it lies matters only if its end is that of its buffer: a ring that re-points it changes nothing here.
@@ -461,26 +325,26 @@ class Contents:
                 self.settle()
             self._tensors[ident] = place
 
-    def _graph(self, view: _View, row: int) -> None:
+    def _graph(self, view: BatchView, row: int) -> None:
         columns = view.columns
         if self._pending:
             self.settle()
         ident = columns.ints("id", -1)[row]
-        self._graph_tensors -= _weight(self._graphs.pop(ident, None))
-        self._graphs[ident] = demand = _graph_demand(columns.batch.column("nodes"), row)
-        self._graph_tensors += _weight(demand)
+        self._graph_tensors -= weight(self._graphs.pop(ident, None))
+        self._graphs[ident] = demand = graph_demand(columns.batch.column("nodes"), row)
+        self._graph_tensors += weight(demand)
         while self._graph_tensors > _GRAPH_BUDGET and len(self._graphs) > 1:
-            self._graph_tensors -= _weight(self._graphs.pop(next(iter(self._graphs))))
+            self._graph_tensors -= weight(self._graphs.pop(next(iter(self._graphs))))
             self.partial = True
 
-    def _compute(self, view: _View, row: int) -> None:
+    def _compute(self, view: BatchView, row: int) -> None:
         columns = view.columns
         queue = self._current(columns.ints("backend", -1)[row])
         if not queue.flags["synchronous"]:
             key = (queue, columns.ints("graph", -1)[row])
             self._pending[key] = self._pending.get(key, 0) + 1
 
-    def _kernel(self, view: _View, row: int) -> None:
+    def _kernel(self, view: BatchView, row: int) -> None:
         queue = self._current(view.columns.ints("backend", -1)[row])
         if not queue.flags["synchronous"]:
             reads, writes = view.kernel_ranges()
@@ -489,7 +353,7 @@ class Contents:
 
     # what queued work touched
 
-    def _touched(self, demand: _Demand) -> dict[str, list[int]]:
+    def _touched(self, demand: Demand) -> dict[str, list[int]]:
         """Bytes read and written of host buffers, by buffer type."""
         found: dict[str, list[int]] = {}
         buffers, tensors = self._buffers, self._tensors
@@ -507,116 +371,7 @@ class Contents:
             buffer = buffers.get(place[0]) if place else None
             if place and buffer is not None and buffer.group.host:
                 end = place[1] if place[1] != ABSENT else buffer.size - place[2]
-                count = _bytes(max(0, end - offset) if size == ABSENT else max(0, size), rows, stride)
+                count = range_bytes(max(0, end - offset) if size == ABSENT else max(0, size), rows, stride)
                 if count:
                     found.setdefault(buffer.group.type, [0, 0])[write] += count
         return found
-
-
-def _bytes(size: int, rows: int, stride: int) -> int:
-    if rows <= 1 or stride < 1:
-        return size
-    return rows * size if stride >= size else (rows - 1) * stride + size
-
-
-def _weight(demand: _Demand | None) -> int:
-    return 0 if demand is None else len(demand.tensors) + len(demand.ranges)
-
-
-def _demand(read: bytes, written: bytes) -> _Demand:
-    """From the keys of two range lists: their integers."""
-    whole: dict[int, list[int]] = {}
-    rest: list[tuple[list[int], bool]] = []
-    for write, text in ((False, read), (True, written)):
-        matrix = np.frombuffer(text, dtype=np.int64).reshape(-1, len(RANGE_FIELDS))
-        simple = (matrix[:, 0] != -1) & (matrix[:, 2] == 0) & (matrix[:, 3] == ABSENT) & (matrix[:, 4] <= 1)
-        idents, counts = np.unique(matrix[simple, 0], return_counts=True)
-        for ident, count in zip(idents.tolist(), counts.tolist(), strict=True):
-            whole.setdefault(ident, [0, 0])[write] = count
-        rest += [(values, write) for values in matrix[~simple].tolist()]
-    return _Demand([(ident, reads, writes) for ident, (reads, writes) in whole.items()], rest)
-
-
-def _graph_demand(column: pa.Array, row: int) -> _Demand:
-    """All ranges of the graph defined at a row, whatever node they belong to."""
-    nodes = column.slice(row, 1).flatten() if column.null_count < len(column) else None
-    if nodes is None or not len(nodes):
-        return _Demand([], [])
-    if nodes.null_count:
-        nodes = nodes.drop_null()
-    keys = []
-    for name in ("reads", "writes"):
-        flat = nodes.field(name).flatten()
-        one = pa.ListArray.from_arrays(pa.array([0, len(flat)], pa.int32()), flat)
-        keys.append(Columns(pa.RecordBatch.from_arrays([one], [name])).ranges(name).key(0))
-    return _demand(keys[0], keys[1])
-
-
-class _View:
-    """A batch as numpy columns, each made once."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self.batch = batch
-        self.columns = Columns(batch)
-        self._ints: dict[tuple[str, int], Ints] = {}
-        self._kernels: tuple[Ranges, Ranges] | None = None
-
-    def ints(self, key: str, default: int) -> Ints:
-        """An integer column, nulls filled."""
-        found = self._ints.get((key, default))
-        if found is None:
-            column = self.batch.column(key)
-            if column.null_count == len(column):
-                found = np.full(len(column), default, dtype=np.int64)
-            else:
-                found = column.fill_null(default).to_numpy(zero_copy_only=False)
-            self._ints[key, default] = found
-        return found
-
-    def valid(self, key: str) -> Ints:
-        """The values of an integer column that are there."""
-        column = self.batch.column(key)
-        if column.null_count == len(column):
-            return _NO_ROWS
-        return column.drop_null().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
-
-    def true(self, key: str, rows: Ints) -> int:
-        """How many of the rows have a flag."""
-        column = self.batch.column(key)
-        if not rows.size or column.null_count == len(column):
-            return 0
-        return int(column.fill_null(False).to_numpy(zero_copy_only=False)[rows].sum())
-
-    def present(self, key: str, rows: Ints) -> npt.NDArray[np.bool_]:
-        """Which of the rows have a key; an id of -1 is none, and so is an integer that serves as one."""
-        kind = v.COLUMNS[key]
-        if kind == v.ID:
-            there: npt.NDArray[np.bool_] = self.ints(key, -1) != -1
-            return there[rows]
-        there = self.batch.column(key).is_valid().to_numpy(zero_copy_only=False)
-        return there[rows]
-
-    def coded(self, key: str) -> tuple[list[str | None], Ints]:
-        """A dictionary column as words, the last of them None, and an index into them for every row."""
-        column = self.batch.column(key)
-        words: list[str | None] = [*column.dictionary.to_pylist(), None]
-        codes = column.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return words, codes
-
-    def rows_by_event(self) -> Iterator[tuple[str | None, Ints]]:
-        """Each event's name and its rows; a dictionary may hold a word twice or unused."""
-        words, codes = self.coded("ev")
-        order = np.argsort(codes, kind="stable")
-        bounds = np.searchsorted(codes[order], np.arange(len(words) + 1))
-        parts: dict[str | None, list[Ints]] = {}
-        for word, (lo, hi) in zip(words, pairwise(bounds.tolist()), strict=True):
-            if hi > lo:
-                parts.setdefault(word, []).append(order[lo:hi])
-        for word, found in parts.items():
-            yield word, found[0] if len(found) == 1 else np.sort(np.concatenate(found))
-
-    def kernel_ranges(self) -> tuple[Ranges, Ranges]:
-        """`reads` and `writes` of the rows themselves."""
-        if self._kernels is None:
-            self._kernels = self.columns.ranges("reads"), self.columns.ranges("writes")
-        return self._kernels

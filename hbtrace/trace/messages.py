@@ -21,8 +21,10 @@ _RECORDS: Final = 3
 
 _UNPACKED_FREE: Final = 1 << 26
 _UNPACKED_RATIO: Final = 1 << 12
-"""What a message may unpack to: 64 MiB, and 4,096 times its size. A trace's columns that are all null pack better than
-anything else does, but there are values among them."""
+_UNPACKED_MOST: Final = 1 << 28
+_UNPACKED_DENSE: Final = 1 << 8
+"""What a message may unpack to: 64 MiB and 4,096 times its size, as far as 256 MiB; or 256 times its size. Columns that
+are all null pack better than anything else does, but where a trace is large there are values among them."""
 
 _ROWS_FREE: Final = 1 << 16
 _ROWS_A_BYTE: Final = 8
@@ -183,8 +185,9 @@ class Sizes(Flatbuffer):
                     raise Damage(f"a compressed buffer claims {unpacked} bytes")
                 length = length - 8 if unpacked == -1 else unpacked
             total += length
-        if total > _UNPACKED_FREE + _UNPACKED_RATIO * len(body):
-            raise Damage(f"{len(body)} bytes claim to unpack to {total}")
+        size = len(body)
+        if total > max(min(_UNPACKED_FREE + _UNPACKED_RATIO * size, _UNPACKED_MOST), _UNPACKED_DENSE * size):
+            raise Damage(f"{size} bytes claim to unpack to {total}")
         most = max([self._rows, *(length for length, _ in self._nodes)])
         if self._rows < 0 or most > _ROWS_FREE + _ROWS_A_BYTE * total:
             raise Damage(f"{total} bytes claim to hold {most} values")
