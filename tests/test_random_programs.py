@@ -30,7 +30,7 @@ SEEDS = range(FIRST_SEED, FIRST_SEED + PROGRAMS)
 EVEN_SEEDS = [seed for seed in SEEDS if seed % 3]
 SCHEDULES = 5
 
-needs_many = pytest.mark.skipif(PROGRAMS < 500, reason="too few programs to ask for every kind of one")
+needs_many = pytest.mark.skipif(PROGRAMS < 2000, reason="too few programs to ask for every kind of one")
 
 
 def _program(seed: int) -> list[oracle.Event]:

@@ -58,13 +58,12 @@ class _Part(NamedTuple):
 class _Access:
     """The epoch being replayed: who, with what knowledge, and what it has met so far."""
 
-    __slots__ = ("actor", "known", "met", "row", "stamp")
+    __slots__ = ("actor", "known", "met", "stamp")
 
-    def __init__(self, actor: int, known: Clock, row: int) -> None:
-        self.actor = actor
+    def __init__(self, stamp: Stamp, known: Clock) -> None:
+        self.actor = stamp[0]
         self.known = known
-        self.row = row
-        self.stamp: Stamp = [actor, known[actor], row]
+        self.stamp = stamp
         self.met: dict[tuple[int, int, int, int], list[int]] = {}
 
     def check(self, atom: Atom, lo: int, hi: int, cell: Cell) -> bool:
@@ -98,7 +97,7 @@ class _Access:
     def hits(self) -> list[Hit]:
         """What was met, sorted by the current access, then the earlier one."""
         return [
-            Hit(self.row, number, row, earlier, kind, *self.stamp[:2], *facts)
+            Hit(self.stamp[2], number, row, earlier, kind, *self.stamp[:2], *facts)
             for (number, row, earlier, kind), facts in sorted(self.met.items())
         ]
 
@@ -223,21 +222,32 @@ class Kernel:
 
     def _access(self, actor: int, known: Clock, footprint: int, row: int, hits: list[Hit]) -> None:
         parts = self._footprints[footprint]
-        access = _Access(actor, known, row)
-        if self._closed and actor == 0:
+        stamp: Stamp = [actor, known[actor], row]
+        host = self._closed and actor == 0
+        small = len(parts) < RESIDENT_ATOMS
+        if small and not host:
+            parts = self._plain(stamp, known, parts)
+            if not parts:
+                return
+        access = _Access(stamp, known)
+        if host:
             for part in parts:
                 self._unremembered(access, part.atom)
-        elif len(parts) < RESIDENT_ATOMS:
-            self._small(access, parts)
+        elif small:
+            for part in parts:
+                self._visit(access, part.atom, (stamp, part.last_write), (stamp, part.last_read), None, 0)
         else:
             self._resident(access, footprint, parts)
         if access.met:
             hits.extend(access.hits())
 
-    def _small(self, access: _Access, parts: list[_Part]) -> None:
-        """Visit every atom. What is spelled out here is the plain case of `_visit`: one cell, nothing to race with."""
-        actor, known, stamp = access.actor, access.known, access.stamp
-        for atom, cells, lo, hi, last_write, last_read in parts:
+    @staticmethod
+    def _plain(stamp: Stamp, known: Clock, parts: list[_Part]) -> list[_Part]:
+        """Spell `_visit` out for the atoms that are one cell with nothing to race with; the others are returned."""
+        actor = stamp[0]
+        others: list[_Part] = []
+        for part in parts:
+            _, cells, lo, hi, last_write, last_read = part
             cell = cells.get(lo)
             if cell is not None and cell.hi == hi and cell.home is None:
                 write, reads = cell.write, cell.reads
@@ -252,7 +262,8 @@ class Kernel:
                         cell.write = (stamp, last_write)
                         cell.reads = None if last_read < 0 else {actor: (stamp, last_read)}
                         continue
-            self._visit(access, atom, (stamp, last_write), (stamp, last_read), None, 0)
+            others.append(part)
+        return others
 
     def _resident(self, access: _Access, footprint: int, parts: list[_Part]) -> None:
         """Visit only the atoms that something happened to since the last pass; the stamp speaks for the others."""
@@ -335,6 +346,14 @@ class Kernel:
         """The host's own access in a closed world: checked, and what a write forgets is forgotten."""
         space = self._space(atom.space)
         cells = space.cells
+        cell = cells.get(atom.lo)
+        if cell is not None and cell.hi == atom.hi and atom.first_write >= 0:
+            # The usual case: an input is set again as a whole. The cell stays, empty, for whoever reads it next.
+            access.check(atom, atom.lo, atom.hi, cell)
+            if cell.home is not None:
+                cell.home.stale.add(cell.atom)
+            cell.write = cell.reads = cell.home = None
+            return
         inside = space.overlapping(atom.lo, atom.hi) if atom.first_write < 0 else space.cut(atom.lo, atom.hi)
         for start in inside:
             cell = cells[start]

@@ -232,9 +232,11 @@ class Lowering(Definitions):
     def _issue(self, row: int, template: Template) -> None:
         """Queue work whose accesses share one epoch."""
         queue = self._queue(row)
-        self._windows.issue(template, self._first + row)
+        if template.read_roots:
+            self._windows.issue(template, self._first + row)
         self._queued(row, queue, self._accesses.footprint(template))
-        self._settle(row, queue)
+        if queue.synchronous:
+            self._settle(row, queue)
 
     def _compute(self, row: int) -> None:
         if self._lacks(row, "backend", "graph"):

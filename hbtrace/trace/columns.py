@@ -21,6 +21,7 @@ ABSENT: Final = -(2**63)
 RANGE_FIELDS: Final = ("tensor", "buffer", "offset", "size", "rows", "stride", "approx")
 _DEFAULTS: Final = {"tensor": -1, "buffer": -1, "offset": 0, "size": ABSENT, "rows": 1, "stride": 0, "approx": 0}
 _WIDTH: Final = len(RANGE_FIELDS) * 8
+_FEW: Final = 32
 
 
 class Range(NamedTuple):
@@ -38,18 +39,19 @@ class Range(NamedTuple):
 class Ranges:
     """Lists of ranges, one list a row of some column."""
 
-    __slots__ = ("_bounds", "_bytes", "_rows", "present")
+    __slots__ = ("_bounds", "_bytes", "_places", "_rows", "present")
 
     def __init__(self, matrix: npt.NDArray[np.int64], bounds: list[int], present: Sequence[bool] | None) -> None:
         self._bytes = matrix.tobytes()
         self._rows: list[list[int]] | npt.NDArray[np.int64] = matrix
         self._bounds = bounds
+        self._places = [bound * _WIDTH for bound in bounds]
         self.present = present
         """For a column of single ranges: whether the row has one. None: every row."""
 
     def key(self, row: int) -> bytes:
         """Bytes that are equal for equal lists."""
-        return self._bytes[self._bounds[row] * _WIDTH : self._bounds[row + 1] * _WIDTH]
+        return self._bytes[self._places[row] : self._places[row + 1]]
 
     def get(self, row: int) -> list[Range]:
         lo, hi = self._bounds[row], self._bounds[row + 1]
@@ -70,6 +72,7 @@ class Columns:
         self.batch = batch
         self.length: int = batch.num_rows
         self._lists: dict[str, list[Any]] = {}
+        self._definitions = 0
 
     def strings(self, name: str) -> list[str | None]:
         """Values of a string column, None where absent."""
@@ -110,7 +113,13 @@ class Columns:
 
     def attributes(self, ev: str, row: int) -> tuple[tuple[str, str], ...]:
         """What a definition says beside its id, as sorted pairs of text; absent keys are left out."""
-        values = ((key, self._values(key)[row]) for key in EVENTS[ev] if key != "id")
+        self._definitions += 1
+        few = self._definitions <= _FEW  # decoding whole columns pays only where there are many definitions
+        values = (
+            (key, self.batch.column(key)[row].as_py() if few else self._values(key)[row])
+            for key in EVENTS[ev]
+            if key != "id"
+        )
         return tuple(sorted((key, str(value)) for key, value in values if value is not None))
 
     def _values(self, name: str) -> list[Any]:
@@ -122,7 +131,9 @@ class Columns:
 
     def words(self, name: str, row: int) -> list[str]:
         """One row of a list-of-strings column; absent is empty."""
-        return [word for word in self._values(name)[row] or () if word is not None]
+        few = self._definitions <= _FEW
+        words = self.batch.column(name)[row].as_py() if few else self._values(name)[row]
+        return [word for word in words or () if word is not None]
 
     def own(self) -> Ranges:
         """The range that an event's own keys are: its tensor, never its buffer."""
