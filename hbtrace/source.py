@@ -63,10 +63,13 @@ def _chunks(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 def foreign_kind(path: str) -> str | None:
     """Which foreign log a file is, by its content; None for a trace, or what cannot be read."""
-    if path == "-" or not Path(path).is_file():
+    try:
+        if path == "-" or not Path(path).is_file():
+            return None
+        with Path(path).open("rb") as stream:
+            head = stream.read(_HEAD)
+    except (OSError, ValueError):  # the reader says what is wrong with it
         return None
-    with Path(path).open("rb") as stream:
-        head = stream.read(_HEAD)
     if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"ARROW1", b"\xff\xff\xff\xff", b"{", b"PAR1")):
         return None
     return importers.identify_foreign(importers.LogFile(path))

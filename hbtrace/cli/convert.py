@@ -28,8 +28,7 @@ def command(src: str, dst: str, force: bool) -> None:
     from hbtrace.source import open_source
     from hbtrace.trace.writer import open_writer
 
-    if src != "-" and dst != "-" and os.path.exists(dst) and os.path.exists(src) and os.path.samefile(src, dst):
-        raise UsageError(f"{src} and {dst} are the same file")
+    _check_apart(src, dst)
     source = open_source(src)
     writer = open_writer(dst, force=force)
     try:
@@ -43,3 +42,13 @@ def command(src: str, dst: str, force: bool) -> None:
     if dst != "-":
         click.echo(f"wrote {dst}: {writer.rows:,} rows, {os.path.getsize(dst):,} bytes", err=True)
         click.echo(f"next: hbtrace analyze {dst}", err=True)
+
+
+def _check_apart(src: str, dst: str) -> None:
+    """Refuse to write over what is read. A crash leaves `run.arrow.part`, and a part is written before `run.arrow`."""
+    if "-" in (src, dst) or not os.path.exists(src):
+        return
+    for target in (dst, f"{dst}.part"):
+        if os.path.exists(target) and os.path.samefile(src, target):
+            same = f"{src} and {dst} are the same file"
+            raise UsageError(same if target == dst else f"{src} is where {dst} is written first; rename it")

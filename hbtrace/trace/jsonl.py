@@ -21,7 +21,9 @@ _BATCH_BYTES: Final = 1 << 23
 """A batch ends here, too: a row can be a graph of thousands of nodes."""
 
 _BLOCK: Final = 1 << 20
-_LONGEST_LINE: Final = 1 << 28
+_LONGEST_LINE: Final = 1 << 27
+"""More than a graph of half a million nodes. A line is parsed as a whole: memory is bounded by this."""
+
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -61,8 +63,10 @@ class JsonLines:
         while block := self._input.read(_BLOCK):
             end = block.rfind(b"\n")
             if end >= 0:
-                yield b"".join((*parts, block[:end])), True
+                lines = b"".join((*parts, block[:end]))
                 parts, pending = [], 0
+                yield lines, True
+                del lines  # one of many megabytes is not held while the next is read
             parts.append(block[end + 1 :])
             pending += len(parts[-1])
             if pending > _LONGEST_LINE:

@@ -14,6 +14,10 @@ _TWENTY: Final = b"0" * 20
 _NEGATIVE_NINETEEN: Final = b"-" + b"0" * 19
 
 
+class Unkept(TraceError):  # noqa: N818 - what happened to the value, not to the program
+    """A value that cannot be kept. Whoever knows the trace's name puts it before."""
+
+
 def has_long_number(text: bytes) -> bool:
     """Whether an integer that 64 bits cannot hold may be in the text. A whole megabyte is looked at in a millisecond.
 
@@ -35,7 +39,7 @@ def loads(text: bytes, *, long_numbers: bool | None = None) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """JSON text of what JSON can say. Raises TraceError for what is nested too deeply."""
+    """JSON text of what JSON can say. Raises Unkept for what is nested too deeply."""
     return dumps_bytes(value).decode()
 
 
@@ -47,4 +51,4 @@ def dumps_bytes(value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     except (RecursionError, ValueError) as error:
-        raise TraceError(f"a value cannot be kept: {error}") from None
+        raise Unkept(f"a value cannot be kept: {error}") from None

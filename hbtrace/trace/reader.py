@@ -17,6 +17,7 @@ from hbtrace.trace import vocabulary as v
 from hbtrace.trace.arrow_ipc import MAGIC, ArrowIpc, newer, starts_stream
 from hbtrace.trace.input import Input, size_of
 from hbtrace.trace.jsonl import JsonLines
+from hbtrace.trace.jsontext import Unkept
 from hbtrace.trace.rows import rows_from_batch
 from hbtrace.trace.schema import SCHEMA
 
@@ -85,6 +86,8 @@ class Trace:
                 yield batch
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
+        except Unkept as error:
+            raise TraceError(f"{self.path}: {error}") from None
         finally:
             self.dropped_bytes, self.warnings = reader.dropped_bytes, reader.warnings
             if self._owned:
@@ -111,6 +114,8 @@ class Trace:
             self._source.seek(self._start)  # type: ignore[union-attr]  # a stream: it has a start
         self._taken = True
         if self.path == "-":
+            if sys.stdin is None:  # started with it closed: `<&-`
+                raise TraceError("-: cannot be read: standard input is closed")
             return Input(sys.stdin.buffer, None)
         if not isinstance(self._source, str | os.PathLike):
             return Input(self._source, size_of(self._source))

@@ -47,6 +47,23 @@ def test_nothing_is_overwritten_without_f(tmp_path: Path) -> None:
     assert b"same file" in done.stderr
 
 
+def test_a_part_is_not_written_over_itself(tmp_path: Path) -> None:
+    part = write(tmp_path / "a.arrow", ROWS).rename(tmp_path / "a.arrow.part")
+    for force in ([], ["-f"]):
+        done = convert(part, tmp_path / "a.arrow", *force)
+        assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+        assert b"rename it" in done.stderr
+    assert same(read(part), ROWS)
+    assert convert(part, tmp_path / "b.arrow").returncode == 0
+
+
+def test_standard_input_is_closed(tmp_path: Path) -> None:
+    command = f"'{sys.executable}' -m hbtrace convert - '{tmp_path}/a.arrow' <&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (3, 1)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_source_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(jsonl(ROWS) + b"oops\n")
     done = convert(tmp_path / "a.jsonl", tmp_path / "b.arrow")

@@ -198,8 +198,16 @@ def test_a_dictionary_bomb() -> None:
     rows = 60_000
     words = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * (1 << 20)]))
     batch = pa.record_batch([pa.array(["note"] * rows), words], names=["ev", "producer"])
-    with pytest.raises(TraceError, match="unpacks to"):
+    with pytest.raises(TraceError, match="share values"):
         list(from_bytes(ipc_bytes(pa.Table.from_batches([batch]))))
+
+
+def test_views_of_one_text() -> None:
+    count, text = 60_000, b"x" * (1 << 16)
+    views = struct.pack("<i4sii", len(text), text[:4], 0, 0) * count
+    array = pa.Array.from_buffers(pa.string_view(), count, [None, pa.py_buffer(views), pa.py_buffer(text)])
+    with pytest.raises(TraceError, match="share values"):
+        list(from_bytes(ipc_bytes(pa.table({"ev": array}))))
 
 
 @pytest.mark.parametrize(

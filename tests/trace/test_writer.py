@@ -118,6 +118,19 @@ def test_many_batches_share_one_dictionary_in_a_file(tmp_path: Path) -> None:
     assert open_trace(path).table().num_rows == 300_000
 
 
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_same_rows_are_the_same_bytes(suffix: str, tmp_path: Path) -> None:
+    code = (
+        "import sys; from hbtrace.trace.writer import open_writer; from tests.trace.samples import ROWS\n"
+        "with open_writer(sys.argv[1]) as w:\n  for _ in range(3): w.write_rows(ROWS)"
+    )
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", code, tmp_path / f"{seed}{suffix}"]
+        subprocess.run(command, check=True, env=environment, cwd=Path(__file__).parents[2])
+    assert (tmp_path / f"1{suffix}").read_bytes() == (tmp_path / f"2{suffix}").read_bytes()
+
+
 def test_too_many_words_are_no_dictionary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_WORDS", 50)
     rows = [{"ev": "note", "label": f"label {k}"} for k in range(100)] + [{"ev": "note", "label": "label 3"}, {}]
