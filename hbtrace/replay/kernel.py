@@ -207,6 +207,9 @@ class Kernel:
         if program.forget_footprints:
             self._footprints.clear()
             self._residents.clear()
+            for space in self._spaces.values():
+                for cell in space.cells.values():
+                    cell.home = None  # no footprint speaks for it any more
         for index, number in enumerate(program.footprints):
             flat = iter(program.pieces[program.bounds[index] : program.bounds[index + 1]])
             self._footprints[number] = [
@@ -323,7 +326,7 @@ class Kernel:
         at = atom.lo
         for start in [*inside, atom.hi]:
             if at < start:
-                self._insert(space, at, Cell(start, None, None))
+                space.replace([], at, Cell(start, None, None))
             at = cells[start].hi if start < atom.hi else at
         inside = space.overlapping(atom.lo, atom.hi)
         for start in inside:
@@ -337,10 +340,6 @@ class Kernel:
                 cell.reads[access.actor] = read
             self._settle(cell, raced, home, index)
         space.merge(inside)
-
-    @staticmethod
-    def _insert(space: Space, lo: int, cell: Cell) -> None:
-        space.replace([], lo, cell)
 
     def _unremembered(self, access: _Access, atom: Atom) -> None:
         """The host's own access in a closed world: checked, and what a write forgets is forgotten."""
