@@ -1,11 +1,13 @@
 """The workloads, written once as traces under `.bench/` and found again on later runs.
 
 Flat and rows are kernels on byte ranges; the graph loop computes one graph of 2,000 nodes again and again; the server
-hour is the loop's calls up to ten million events, written without keeping them.
+hour is the loop's calls up to ten million events, written without keeping them. Each has a racy twin, whose number of
+races follows from its shape: a bench that measures nothing is noticed.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +20,7 @@ from hbtrace.trace.rows import batch_from_rows
 from hbtrace.trace.writer import open_writer
 
 FOLDER = Path(__file__).resolve().parents[2] / ".bench"
-VERSION = 1
+VERSION = 2
 """Part of every file's name: raise it when a generator changes."""
 
 Event = dict[str, Any]
@@ -27,23 +29,31 @@ KIB = 1024
 
 @dataclass(frozen=True)
 class Workload:
-    """A trace to replay. accesses: how many the program makes. reports: how many races it must show, None if any."""
+    """A trace to replay. accesses: how many the program makes. events, reports: how many the replay must meet."""
 
     name: str
     path: Path
     accesses: int
-    reports: int | None = 0
+    events: int
+    reports: int
     aim: str = ""
 
 
 def _kept(name: str, batches: Iterator[pa.RecordBatch]) -> Path:
+    """The trace of this name, made if it is not there. A name of its own while it is made: runs may overlap."""
     FOLDER.mkdir(exist_ok=True)
-    path = FOLDER / f"{name}-v{VERSION}.arrows"
+    path = FOLDER / f"{name}-v{VERSION}.arrow"
     if not path.exists():
-        with open_writer(path, force=True) as writer:
+        making = FOLDER / f"{name}-{os.getpid()}.arrow"
+        with open_writer(making, force=True) as writer:
             for batch in batches:
                 writer.write_batch(batch)
+        making.replace(path)
     return path
+
+
+def _kind(racy: bool) -> str:
+    return "racy" if racy else "sync"
 
 
 def _batches(events: Iterator[Event]) -> Iterator[pa.RecordBatch]:
@@ -53,11 +63,12 @@ def _batches(events: Iterator[Event]) -> Iterator[pa.RecordBatch]:
 
 def flat(size: int, *, steps: int = 200, racy: bool = False) -> Workload:
     """Two queues and a host, 2,000 accesses of `size` bytes a step; racy: the host does not wait for the queues."""
-    kind = "racy" if racy else "sync"
-    path = _kept(f"flat-{size}-{steps}-{kind}", _batches(_flat(size, steps, racy)))
-    # A step writes 8 inputs. Each is read once a step and queue; without a wait it races with both reads.
+    path = _kept(f"flat-{size}-{steps}-{_kind(racy)}", _batches(_flat(size, steps, racy)))
     name = f"flat {size // KIB} KiB" if size >= KIB else f"flat {size} B"
-    return Workload(f"{name} {kind}", path, steps * (8 + 3 * 664), None if racy else 0, "0.5 M")
+    events = 3 + steps * (8 + 664 + 4 + (0 if racy else 2)) - 2
+    # Both queues read each of the 8 inputs in every step. Without a wait the next write of it races with both reads.
+    reports = 2 * 8 * (steps - 1) if racy else 0
+    return Workload(f"{name} {_kind(racy)}", path, steps * (8 + 3 * 664), events, reports, "0.5 M")
 
 
 def _flat(size: int, steps: int, racy: bool) -> Iterator[Event]:
@@ -89,13 +100,16 @@ def _flat(size: int, steps: int, racy: bool) -> Iterator[Event]:
             yield {"ev": "synchronize", "backend": 2}
 
 
-def rows(*, steps: int = 400) -> Workload:
-    """The KV cache's shape: 4 KiB rows written one at a time, 64 KiB blocks read whole."""
-    path = _kept(f"rows-{steps}", _batches(_rows(steps)))
-    return Workload("rows 4 KiB in 64 KiB", path, steps * (128 + 64), 0)
+def rows(*, steps: int = 400, racy: bool = False) -> Workload:
+    """The KV cache's shape: 4 KiB rows written one at a time, 64 KiB blocks read whole; racy: the reader waits not."""
+    path = _kept(f"rows-{steps}-{_kind(racy)}", _batches(_rows(steps, racy)))
+    events = 3 + steps * (128 + 64 + 5 - racy)
+    # Each step then reads all 1,024 rows that were written so far, and knows of none.
+    reports = sum(min(128 * (step + 1), 1024) for step in range(steps)) if racy else 0
+    return Workload("rows 4 of 64 KiB", path, steps * (128 + 64), events, reports)
 
 
-def _rows(steps: int) -> Iterator[Event]:
+def _rows(steps: int, racy: bool) -> Iterator[Event]:
     row, block, blocks = 4 * KIB, 64 * KIB, 64
     yield {"ev": "backend", "id": 1, "name": "GPU0", "type": "gpu"}
     yield {"ev": "backend", "id": 2, "name": "GPU1", "type": "gpu"}
@@ -105,7 +119,8 @@ def _rows(steps: int) -> Iterator[Event]:
             at = (step * 128 + k) % (blocks * 16)
             yield {"ev": "kernel", "backend": 1, "writes": [{"buffer": 0, "offset": at * row, "size": row}]}
         yield {"ev": "event_record", "backend": 1, "event": 1}
-        yield {"ev": "event_wait", "backend": 2, "event": 1}
+        if not racy:
+            yield {"ev": "event_wait", "backend": 2, "event": 1}
         for k in range(blocks):
             yield {"ev": "kernel", "backend": 2, "reads": [{"buffer": 0, "offset": k * block, "size": block}]}
         yield {"ev": "event_record", "backend": 2, "event": 2}
@@ -118,19 +133,28 @@ CALLS = 17
 """Events of one step of the graph loop."""
 
 ACCESSES = 8 + 6000 + 2 + 3
+"""Accesses of one step."""
+
+DEFINITIONS = 2 + 4 + 4000 + 9 + 2
+"""Events before the first step."""
 
 
-def graph_loop(*, steps: int = 2000) -> Workload:
-    """One graph of 2,000 nodes and 6,000 accesses computed `steps` times, 17 calls a step."""
-    events = (event for part in (_loop_definitions(), *map(_loop_step, range(steps))) for event in part)
-    path = _kept(f"loop-{steps}", _batches(events))
-    return Workload("graph loop", path, steps * ACCESSES, 0, "30 M")
+def graph_loop(*, steps: int = 2000, racy: bool = False) -> Workload:
+    """One graph of 2,000 nodes and 6,000 accesses computed `steps` times, 17 calls a step; racy: no synchronize."""
+    parts = (_loop_definitions(), *(_loop_step(step, racy=racy) for step in range(steps)))
+    path = _kept(f"loop-{steps}-{_kind(racy)}", _batches(event for part in parts for event in part))
+    # A step's 3 gets race with the small compute; the next step's 8 input writes with the reads of the large one, and
+    # its write of the last node's page with the read of the small one.
+    reports = 3 * steps + 9 * (steps - 1) if racy else 0
+    events = DEFINITIONS + steps * (CALLS - 2 * racy)
+    return Workload("graph loop", path, steps * ACCESSES, events, reports, "30 M")
 
 
 def server_hour(*, events: int = 10_000_000) -> Workload:
     """The graph loop's calls until there are `events` of them."""
     path = _kept(f"hour-{events}", _hour(events))
-    return Workload("server hour", path, events // CALLS * ACCESSES, 0, "300 MiB")
+    steps = events // CALLS
+    return Workload("server hour", path, steps * ACCESSES, DEFINITIONS + steps * CALLS, 0, "300 MiB")
 
 
 def _hour(events: int) -> Iterator[pa.RecordBatch]:
@@ -177,7 +201,7 @@ def _node(op: str, made: int, *read: int) -> Event:
     return {"op": op, "tensor": made, "reads": [{"tensor": k} for k in read], "writes": [{"tensor": made}]}
 
 
-def _loop_step(step: int) -> Iterator[Event]:
+def _loop_step(step: int, *, racy: bool = False) -> Iterator[Event]:
     common = {"ubatch": step, "time": step * 1000}
     for k in range(8):
         yield {"ev": "set_direct" if k % 2 else "tensor_set", "tensor": 4000 + k, **common}
@@ -185,7 +209,7 @@ def _loop_step(step: int) -> Iterator[Event]:
     yield {"ev": "event_record", "backend": 1, "event": 1, **common}
     yield {"ev": "event_wait", "backend": 2, "event": 1, **common}
     yield {"ev": "compute", "backend": 2, "graph": 1, "split": 1, **common}
-    for queue in (1, 2):
+    for queue in () if racy else (1, 2):
         yield {"ev": "synchronize", "backend": queue, **common}
     for k in range(3):
         yield {"ev": "tensor_get", "tensor": 4008, "offset": 1024 * k, "size": 1024, **common}
