@@ -79,10 +79,8 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     if given["prune"] and options.filters:
         raise UsageError("--prune with a filter would drop what the filter hides: give one or the other")
     side = load_side(traces, options, allow_partial=given["allow_partial"])
-    check_filters(options.filters, [side])
-    if options.filters:
-        known = baseline.filtered(known, options.filters)
-    verdict = baseline.check(known, side, today())
+    check_filters(options.filters, [side], known.races)
+    verdict = baseline.check(known, side, today(), options.filters)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
     with open_output(output, force=force) as write_out:
         write_out(_rendered(verdict, given))

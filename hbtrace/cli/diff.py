@@ -38,7 +38,7 @@ def command(base: str, head: str, output: str | None, force: bool, **given: Any)
     """
     from hbtrace.cli.gate import exit_code, load_suppressions, replay_settings
     from hbtrace.cli.output import open_output, warn
-    from hbtrace.compare.diff import changed_backends, diff
+    from hbtrace.compare.diff import diff
     from hbtrace.compare.sides import check_filters, load_side
 
     if base == head == "-":
@@ -48,9 +48,8 @@ def command(base: str, head: str, output: str | None, force: bool, **given: Any)
     sides = [load_side([place], options, allow_partial=given["allow_partial"]) for place in (base, head)]
     check_filters(options.filters, sides)
     verdict = diff(*sides)
-    verdict.notes += changed_backends(sides[0].workload, sides[1].workload)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
-    before, after = (side.workload.counters for side in sides)
+    before, after = (side.counters for side in sides)
     workload = {name: (before[name], after[name]) for name in before}
     with open_output(output, force=force) as write:
         write(_rendered(verdict, workload, given))

@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from hbtrace.analysis import Options
-    from hbtrace.compare.findings import Verdict
+    from hbtrace.compare.findings import Finding, Verdict
     from hbtrace.compare.suppressions import Suppressions
 
 FORMATS: Final = ("text", "json", "jsonl", "markdown", "github", "sarif", "junit")
@@ -74,6 +74,9 @@ def render_verdict(verdict: Verdict, form: str, fail_on: str) -> str | bytes:
     """A verdict in one of the formats that do not depend on the verb."""
     from hbtrace.compare.findings import fails
 
+    def failing(finding: Finding) -> bool:
+        return fails([finding], fail_on)
+
     if form == "markdown":
         from hbtrace.report import markdown
 
@@ -81,14 +84,14 @@ def render_verdict(verdict: Verdict, form: str, fail_on: str) -> str | bytes:
     if form == "github":
         from hbtrace.report import github
 
-        return github.render(verdict)
+        return github.render(verdict, failing)
     if form == "sarif":
         from hbtrace.report import sarif
 
         return sarif.render(verdict)
     from hbtrace.report import junit
 
-    return junit.render(verdict, lambda finding: fails([finding], fail_on))
+    return junit.render(verdict, failing)
 
 
 def exit_code(verdict: Verdict, fail_on: str, *, exit_zero: bool) -> int:

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from hbtrace.compare.diff import lost_roots
-from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.compare.identity import full_identity, identities
+from hbtrace.compare.diff import lost_roots, united
+from hbtrace.compare.findings import Finding, State, Verdict
+from hbtrace.compare.identity import SHORTEST, full_identity, identities
 from hbtrace.compare.select import Filters
-from hbtrace.compare.sides import Side, Workload
-from hbtrace.compare.tomlfile import TomlFile, line
+from hbtrace.compare.sides import Side
+from hbtrace.compare.tomlfile import TomlFile, Types, line
 from hbtrace.errors import UsageError
 from hbtrace.replay.exercise import READ, WRITTEN
-from hbtrace.replay.races import Access, Report, Signature
+from hbtrace.replay.races import KINDS, Access, Report, Signature
 
 FORMAT: Final = 1
 _SIDE: Final = ("actor", "tensor", "label")
 _TEXT: Final = ("id", "kind", "buffer", *(f"{side}_{key}" for side in ("earlier", "current") for key in _SIDE))
 _REQUIRED: Final = tuple(key for key in _TEXT if not key.endswith("_tensor"))
-_KEYS: Final[dict[str, type]] = {**dict.fromkeys(_TEXT, str), "reason": str, "expires": date}
+_KEYS: Final[Types] = {**dict.fromkeys(_TEXT, (str,)), "reason": (str,), "expires": (date,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def render(baseline: Baseline) -> str:
 def read(path: str) -> Baseline:
     """Read a baseline. Raises UsageError with the line of what is wrong."""
     file = TomlFile(path, "race")
-    if file.top.pop("format", None) != FORMAT:
-        raise UsageError(f"{path}:1: is no baseline of this version: its first line must be `format = {FORMAT}`")
+    version = file.top.pop("format", None)
+    if type(version) is not int or version != FORMAT:
+        raise file.wrong_top("format", f"is no baseline of this version: its first line must be `format = {FORMAT}`")
     layers = file.top.pop("layers", None)
     if layers not in ("kept", "folded"):
-        raise UsageError(f'{path}:1: `layers` must be "kept" or "folded"')
-    if file.top:
-        raise UsageError(f"{path}:1: knows no top-level key `{next(iter(file.top))}`")
+        raise file.wrong_top("layers", '`layers` must be "kept" or "folded"')
+    file.no_more_top_level_keys()
     file.check_keys(_KEYS, _REQUIRED)
     races: dict[Signature, Known] = {}
     for index, table in enumerate(file.tables):
@@ -79,17 +79,27 @@ def read(path: str) -> Baseline:
             table["earlier_label"], table["current_actor"], table.get("current_tensor"), table["current_label"],
         )  # fmt: skip
         ident = table["id"]
+        if canonical[0] not in KINDS:
+            raise file.wrong(index, f"{canonical[0]!r} is no kind of race", "kind")
         if canonical in races:
             raise file.wrong(index, f"{ident} stands here a second time")
-        if len(ident) < 8 or not full_identity(canonical).startswith(ident):
+        if len(ident) < SHORTEST or not full_identity(canonical).startswith(ident):
             raise file.wrong(index, f"{ident} is not the id of this race: the entry was changed or badly merged")
         races[canonical] = Known(ident, canonical, table.get("reason", ""), table.get("expires"))
     return Baseline(races, layers == "folded")
 
 
 def make(side: Side, old: Baseline | None, *, folded: bool) -> Baseline:
-    """The baseline of what was found; reasons and dates that people gave stay. Suppressed races are left out."""
-    found = [canonical for canonical, seen in side.races.items() if seen.suppression is None]
+    """The baseline of what was found; reasons and dates that people gave stay.
+
+    What is suppressed or hidden by filters is left out. Raises UsageError where the reasons would be lost, since the
+    two tell layers apart differently.
+    """
+    if old is not None and old.folded != folded:
+        which = "folds layers" if old.folded else "tells layers apart"
+        way = "give --fold-layers as well" if old.folded else "leave out --fold-layers"
+        raise UsageError(f"the baseline that is there {which}; its reasons would be lost: {way}, or remove it first")
+    found = [c for c, seen in side.races.items() if seen.occurrences is not None and seen.suppression is None]
     ids = identities(found)
     before = old.races if old is not None else {}
     return Baseline({c: _renamed(before.get(c), ids[c], c) for c in found}, folded)
@@ -99,21 +109,30 @@ def _renamed(known: Known | None, ident: str, canonical: Signature) -> Known:
     return Known(ident, canonical, known.reason if known else "", known.expires if known else None)
 
 
-def check(baseline: Baseline, side: Side, today: date) -> Verdict:
-    """What of a side is new, persists, is fixed. A known race whose tensors are no longer touched is not exercised."""
+def check(baseline: Baseline, side: Side, today: date, filters: Filters | None = None) -> Verdict:
+    """What of a side is new, persists, is fixed. A known race whose tensors are no longer touched is not exercised.
+
+    Decided over the whole baseline; told is what the filters show. Filters by numbers of splits or ubatches show no
+    race that is gone, for the file holds no numbers.
+    """
+    filters = filters or Filters()
     ids = identities([*baseline.races, *side.races])
     out = Verdict("baseline check", warnings=list(side.warnings))
     for canonical, seen in side.races.items():
+        if seen.occurrences is None:
+            continue
         known = baseline.races.get(canonical)
         if known is not None and known.expired(today):
             out.notes.append(f"{ids[canonical]}: its entry in the baseline expired on {known.expires}")
             known = None
-        state = "new" if known is None else "persisting"
+        state: State = "new" if known is None else "persisting"
         out.findings.append(
-            Finding(ids[canonical], seen.report, state, head=seen.occurrences, suppression=seen.suppression)  # type: ignore[arg-type]
+            Finding(ids[canonical], seen.report, state, head=seen.occurrences, suppression=seen.suppression)
         )
     for canonical in baseline.races.keys() - side.races.keys():
-        lost = lost_roots(canonical, _needs(canonical), side.workload)
+        if not (filters.accepts(_stand_in(canonical)) and filters.accepts_id(canonical, ids[canonical])):
+            continue
+        lost = _why_not_fixed(canonical, side)
         out.notes += [f"{ids[canonical]}: {why}" for why in lost]
         out.findings.append(Finding(ids[canonical], _stand_in(canonical), "not exercised" if lost else "fixed"))
     out.findings.sort(key=lambda finding: finding.ident)
@@ -121,14 +140,21 @@ def check(baseline: Baseline, side: Side, today: date) -> Verdict:
     return out
 
 
-def filtered(baseline: Baseline, filters: Filters) -> Baseline:
-    """What of a baseline the filters let through: the same ones as are held against the traces."""
-    kept = {
-        c: known
-        for c, known in baseline.races.items()
-        if filters.accepts(_stand_in(c)) and filters.accepts_id(known.ident)
-    }
-    return Baseline(kept, baseline.folded)
+def _why_not_fixed(canonical: Signature, side: Side) -> list[str]:
+    """What is missing for a race that is gone to be fixed; empty if nothing is.
+
+    A file holds no counters to compare with. But a run that is whole, could race, and, for a race with the host, wrote
+    what queued work still read, could have shown it.
+    """
+    able = [run for run in side.workloads.values() if not run.limits]
+    if not able:
+        return list(dict.fromkeys(f"the run {limit}" for run in side.workloads.values() for limit in run.limits))
+    if any(actor.split("#")[0] == "HOST" for actor in (canonical[2], canonical[5])):
+        able = [run for run in able if run.work["windows"]]
+        if not able:
+            return ["the host wrote nothing that work issued before reads"]
+    names = canonical[3], canonical[6]
+    return lost_roots(names, _needs(canonical), united([run.roots for run in able]))
 
 
 def prune(baseline: Baseline, verdict: Verdict) -> Baseline:
@@ -137,14 +163,14 @@ def prune(baseline: Baseline, verdict: Verdict) -> Baseline:
     return Baseline({c: known for c, known in baseline.races.items() if c not in fixed}, baseline.folded)
 
 
-def _needs(canonical: Signature) -> Workload:
-    """What a run must touch to show the race: a file holds no counters, but the kind says who read and who wrote."""
+def _needs(canonical: Signature) -> dict[str, int]:
+    """What a run must touch to show the race: the kind says who read and who wrote."""
     current, earlier = canonical[0].split("-after-")
     roots: dict[str, int] = {}
     for root, mode in ((canonical[3], earlier), (canonical[6], current)):
         if root is not None:
             roots[root] = roots.get(root, 0) | (WRITTEN if mode == "write" else READ)
-    return Workload(roots=roots)
+    return roots
 
 
 def _stand_in(canonical: Signature) -> Report:

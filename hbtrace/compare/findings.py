@@ -41,9 +41,24 @@ class Verdict:
     verb: str
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Why the sides cannot be compared, what was not exercised, what is said of the files."""
+    """What was not exercised, what changed beside the races."""
     warnings: list[str] = field(default_factory=list)
-    comparable: bool = True
+    reasons: list[str] = field(default_factory=list)
+    """Why the sides cannot be compared; empty where they can."""
+
+    @property
+    def comparable(self) -> bool:
+        return not self.reasons
+
+    @property
+    def sentences(self) -> list[str]:
+        """All there is to say beside the findings; what cannot be compared first."""
+        return [*self.reasons, *self.notes, *self.warnings]
+
+    @property
+    def suppressed(self) -> int:
+        """How many findings somebody suppressed."""
+        return sum(finding.suppression is not None for finding in self.findings)
 
     def of(self, *states: State) -> list[Finding]:
         return [finding for finding in self.findings if finding.state in states]

@@ -12,6 +12,7 @@ import orjson
 from hbtrace.replay.races import Signature
 
 _DIGITS: Final = 6
+SHORTEST: Final = len("R-") + _DIGITS
 
 
 @lru_cache(maxsize=1 << 16)
@@ -23,7 +24,7 @@ def full_identity(canonical: Signature) -> str:
 def identities(canonicals: Iterable[Signature]) -> dict[Signature, str]:
     """`R-` and the first six hex digits of each signature's hash; more digits where two of these collide."""
     full = {canonical: full_identity(canonical) for canonical in canonicals}
-    lengths = dict.fromkeys(full, _DIGITS + 2)
+    lengths = dict.fromkeys(full, SHORTEST)
     while True:
         taken: dict[str, list[Signature]] = {}
         for canonical, digits in lengths.items():

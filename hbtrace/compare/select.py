@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from hbtrace.compare.identity import identities
+from hbtrace.compare.identity import SHORTEST, full_identity, identities
 from hbtrace.compare.suppressions import Suppression, Suppressions
 from hbtrace.replay.races import Access, Report, Signature
 
@@ -43,11 +43,17 @@ class Filters:
             and _within(self.ubatch, sides, "ubatch")
         )
 
-    def accepts_id(self, ident: str) -> bool:
-        return _globs(self.ids, lambda: (ident,))
+    def accepts_id(self, canonical: Signature, ident: str) -> bool:
+        """An id that is whole, or longer by digits of a collision elsewhere, names the same race in every run."""
+        return not self.ids or any(is_id_of(pattern, canonical, ident) for pattern in self.ids)
 
     def __bool__(self) -> bool:
         return any((self.tensor, self.buffer, self.actor, self.label, self.kind, self.ids, self.split, self.ubatch))
+
+
+def is_id_of(pattern: str, canonical: Signature, ident: str) -> bool:
+    """Whether a glob, or an id of six digits or more, means this race."""
+    return fnmatchcase(ident, pattern) or (len(pattern) >= SHORTEST and full_identity(canonical).startswith(pattern))
 
 
 def _globs(patterns: tuple[str, ...], values: Callable[[], Iterable[str | None]]) -> bool:
@@ -74,11 +80,20 @@ class Race:
 
 @dataclass(slots=True)
 class Found:
-    """A race by its identity: how many reports of it passed the filters, and the first of them."""
+    """A race by its identity: how many reports of it passed the filters, and the first of them.
+
+    It is suppressed if all of these are; one that is not stands for it otherwise. Where none passed, the first report.
+    """
 
     report: Report
-    suppression: Suppression | None
+    suppression: Suppression | None = None
     count: int = 0
+
+    def add(self, report: Report, suppression: Suppression | None) -> None:
+        """One more report that passed the filters."""
+        if not self.count or (self.suppression is not None and suppression is None):
+            self.report, self.suppression = report, suppression
+        self.count += 1
 
 
 @dataclass(slots=True)
@@ -100,8 +115,13 @@ class Selection:
     groups: list[Race] = field(default_factory=list)
     ids: dict[Signature, str] = field(default_factory=dict)
     """By canonical signature."""
-    found: dict[Signature, Found] = field(default_factory=dict)
-    """By canonical signature, those that passed the filters."""
+    known: dict[Signature, Found] = field(default_factory=dict)
+    """By canonical signature, all races; of those that the filters hide the count is 0."""
+
+    @property
+    def found(self) -> dict[Signature, Found]:
+        """Those that passed the filters."""
+        return {canonical: found for canonical, found in self.known.items() if found.count}
 
     @property
     def filtered(self) -> int:
@@ -129,14 +149,16 @@ def select(
     out = Selection()
     groups: dict[tuple[Signature, int], Race] = {}
     seen: set[Signature] = set()
-    canonicals: set[Signature] = set()
     for report in reports:
         out.races += 1
         seen.add(report.signature)
-        canonicals.add(report.canonical)
+        known = out.known.get(report.canonical)
+        if known is None:
+            known = out.known[report.canonical] = Found(report)
+        suppression = suppressions.find(report) if suppressions is not None else None
         if not filters.accepts(report):
             continue
-        suppression = suppressions.find(report) if suppressions is not None else None
+        known.add(report, suppression)
         race = groups.get((report.signature, id(suppression)))
         if race is None:
             race = Race(report.signature, report.canonical, report.current.row, suppression)
@@ -145,9 +167,8 @@ def select(
         race.ubatches.add(report.current.ubatch)
         if limit is None or len(race.kept) < limit:
             race.kept.append(report)
-        out.found.setdefault(report.canonical, Found(report, suppression)).count += 1
     out.distinct = len(seen)
-    out.ids = identities(canonicals)
+    out.ids = identities(out.known)
     _finish(out, groups.values(), filters)
     return out
 
@@ -156,7 +177,8 @@ def _finish(out: Selection, groups: Iterable[Race], filters: Filters) -> None:
     """What needs the ids: the filter by id, and the order."""
     for race in groups:
         race.ident = out.ids[race.canonical]
-        if not filters.accepts_id(race.ident):
+        if not filters.accepts_id(race.canonical, race.ident):
+            out.known[race.canonical].count = 0
             continue
         out.shown += race.reports
         if race.suppression is None:
@@ -165,7 +187,6 @@ def _finish(out: Selection, groups: Iterable[Race], filters: Filters) -> None:
         else:
             out.suppressed += race.reports
             out.marked.extend((report, race.suppression) for report in _standing_for_all(race))
-    out.found = {c: found for c, found in out.found.items() if filters.accepts_id(out.ids[c])}
     out.reports.sort(key=_order)
     out.marked.sort(key=lambda pair: _order(pair[0]))
 

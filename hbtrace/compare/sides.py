@@ -11,22 +11,25 @@ from pathlib import Path
 from typing import Final
 
 from hbtrace.analysis import Options, Outcome, analyze_source
-from hbtrace.compare.select import Filters, Found
+from hbtrace.compare.identity import identities
+from hbtrace.compare.select import Filters, Found, is_id_of
 from hbtrace.compare.suppressions import Suppression
+from hbtrace.compare.workload import Key, Workload, workload_of
 from hbtrace.errors import TraceError, UsageError
-from hbtrace.replay.races import Report, Signature
-from hbtrace.source import open_source
+from hbtrace.replay.races import KINDS, Report, Signature
+from hbtrace.source import open_source, pasted_reports
 
 _SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
 
 
 @dataclass(slots=True)
 class Occurrences:
-    """How often a race was reported in the runs of a side in which it occurred."""
+    """How often a race was reported in the `runs` runs, of `of`, in which it was."""
 
     min: int
     max: int
     runs: int = 1
+    of: int = 1
 
     def add(self, count: int) -> None:
         self.min, self.max, self.runs = min(self.min, count), max(self.max, count), self.runs + 1
@@ -34,61 +37,62 @@ class Occurrences:
 
 @dataclass(slots=True)
 class Seen:
-    """A race on a side: its first report, and how often."""
+    """A race on a side: a report of it, how often, and in runs of which workloads it is.
+
+    occurrences: None if filters hide all its reports. suppression: None unless all that they show are suppressed.
+    """
 
     report: Report
-    suppression: Suppression | None
-    occurrences: Occurrences
+    suppression: Suppression | None = None
+    occurrences: Occurrences | None = None
+    workloads: set[Key] = field(default_factory=set)
 
-
-@dataclass(slots=True)
-class Workload:
-    """What the runs of a side did. Counters are the most that one run did."""
-
-    counters: dict[str, int] = field(default_factory=dict)
-    backends: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
-    roots: dict[str, int] = field(default_factory=dict)
-
-    def add(self, outcome: Outcome) -> None:
-        did = outcome.exercise
-        for name, count in did.counters().items():
-            self.counters[name] = max(count, self.counters.get(name, 0))
-        self.backends |= did.backends
-        for name, touched in did.roots.items():
-            self.roots[name] = self.roots.get(name, 0) | touched
+    def add(self, found: Found) -> None:
+        """One more run that has it."""
+        if not found.count:
+            return
+        if self.occurrences is None:
+            self.report, self.suppression = found.report, found.suppression
+            self.occurrences = Occurrences(found.count, found.count)
+            return
+        self.occurrences.add(found.count)
+        if self.suppression is not None and found.suppression is None:  # seen unsuppressed once, it counts
+            self.report, self.suppression = found.report, None
 
 
 @dataclass(slots=True)
 class Side:
-    """The runs of one side. Races are by canonical signature."""
+    """The runs of one side. Races are by canonical signature, those that filters hide among them."""
 
     paths: list[str]
     races: dict[Signature, Seen] = field(default_factory=dict)
-    workload: Workload = field(default_factory=Workload)
+    counters: dict[str, int] = field(default_factory=dict)
+    """The most that one run did."""
+    backends: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
+    """The attributes of each backend, as sorted pairs of text."""
+    workloads: dict[Key, Workload] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    truncated: list[str] = field(default_factory=list)
-    unmatched: dict[str, set[str]] = field(default_factory=dict)
-    """By filter option, the values that match nothing of any run of this side."""
+    unmatched: dict[str, set[str]] | None = None
+    """By filter option, the values that match nothing of any run of this side; None before the first."""
 
     def add(self, outcome: Outcome, filters: Filters) -> None:
-        for canonical, found in outcome.selection.found.items():
-            self._add_race(canonical, found)
-        self.workload.add(outcome)
+        """One more run."""
+        workload = workload_of(outcome)
+        known = self.workloads.setdefault(workload.key, workload)
+        if known is not workload:
+            known.add(workload)
+        for name, count in outcome.exercise.counters().items():
+            self.counters[name] = max(count, self.counters.get(name, 0))
+        self.backends |= outcome.exercise.backends
+        for canonical, found in outcome.selection.known.items():
+            seen = self.races.setdefault(canonical, Seen(found.report))
+            seen.add(found)
+            seen.workloads.add(workload.key)
         self.warnings += [f"{outcome.path}: {w.removeprefix(outcome.path + ': ')}" for w in outcome.warnings]
-        if outcome.truncated:
-            self.truncated.append(outcome.path)
         unmatched = _unmatched(filters, outcome)
-        if len(self.unmatched) or self.paths[0] != outcome.path:
-            unmatched = {key: values & self.unmatched.get(key, set()) for key, values in unmatched.items()}
+        if self.unmatched is not None:
+            unmatched = {key: values & self.unmatched[key] for key, values in unmatched.items()}
         self.unmatched = unmatched
-
-    def _add_race(self, canonical: Signature, found: Found) -> None:
-        seen = self.races.get(canonical)
-        if seen is None:
-            self.races[canonical] = Seen(found.report, found.suppression, Occurrences(found.count, found.count))
-        else:
-            seen.occurrences.add(found.count)
-            seen.suppression = seen.suppression and found.suppression  # seen unsuppressed once, it counts
 
 
 def traces_of(place: str) -> list[str]:
@@ -96,7 +100,7 @@ def traces_of(place: str) -> list[str]:
     if place == "-" or (not os.path.isdir(place) and os.path.lexists(place)):
         return [place]
     if os.path.isdir(place):
-        found = sorted(str(path) for path in Path(place).iterdir() if path.suffix in _SUFFIXES)
+        found = sorted(str(path) for path in Path(place).iterdir() if path.suffix in _SUFFIXES and path.is_file())
         if not found:
             raise UsageError(f"{place}: this folder holds no trace ({', '.join(_SUFFIXES)})")
         return found
@@ -109,27 +113,45 @@ def traces_of(place: str) -> list[str]:
 
 
 def load_side(places: Sequence[str], options: Options, *, allow_partial: bool) -> Side:
-    """Analyze the runs of a side, one after the other; no trace and no report but the first of each race is kept.
+    """Analyze the runs of a side, one after the other; no trace and no report but one of each race is kept.
 
-    Raises TraceError for a trace that cannot be read, or only in part unless `allow_partial`.
+    A trace that several places name is one run. Raises TraceError for one that cannot be read, or only in part unless
+    `allow_partial`, and UsageError for a place that names none.
     """
-    paths = [path for place in places for path in traces_of(place)]
-    side = Side(paths)
-    for path in paths:
-        outcome = analyze_source(open_source(path), replace(options, limit=1))
+    side = Side(list(dict.fromkeys(path for place in places for path in traces_of(place))))
+    for path in side.paths:
+        outcome = _outcome(path, replace(options, limit=1))
         if outcome.truncated and not allow_partial:
             raise TraceError(f"{path}: is truncated, and a gate judges whole runs only (--allow-partial lifts that)")
         side.add(outcome, options.filters)
+    for seen in side.races.values():
+        if seen.occurrences is not None:
+            seen.occurrences.of = len(side.paths)
     return side
 
 
-def check_filters(filters: Filters, sides: Iterable[Side]) -> None:
-    """A filter that matches nothing of any side would make the gate green for ever. Raises UsageError."""
-    sides = list(sides)
-    for key, first in sides[0].unmatched.items():
-        nowhere = first.intersection(*(side.unmatched.get(key, set()) for side in sides[1:]))
+def _outcome(path: str, options: Options) -> Outcome:
+    if pasted_reports(path) is not None:
+        raise TraceError(f"{path}: holds pasted reports and no trace, so nothing tells what that run did")
+    return analyze_source(open_source(path), options)
+
+
+def check_filters(filters: Filters, sides: Sequence[Side], known: Iterable[Signature] = ()) -> None:
+    """A filter that matches nothing of any side would make the gate green for ever. Raises UsageError.
+
+    known: races of a baseline, which an id may mean as well.
+    """
+    for key, first in (sides[0].unmatched or {}).items():
+        nowhere = first.intersection(*((side.unmatched or {}).get(key, set()) for side in sides[1:]))
         for value in sorted(nowhere):
             raise UsageError(f"--{key} {value}: matches no {key} of any trace, so nothing would be compared")
+    for value in filters.kind:
+        if not any(fnmatchcase(kind, value) for kind in KINDS):
+            raise UsageError(f"--kind {value}: matches no kind of race, so nothing would be compared")
+    ids = identities([*known, *(canonical for side in sides for canonical in side.races)])
+    for value in filters.ids:
+        if not any(is_id_of(value, canonical, ident) for canonical, ident in ids.items()):
+            raise UsageError(f"--id {value}: is no race of either side, so nothing would be compared")
 
 
 def _unmatched(filters: Filters, outcome: Outcome) -> dict[str, set[str]]:
@@ -138,6 +160,7 @@ def _unmatched(filters: Filters, outcome: Outcome) -> dict[str, set[str]]:
         "tensor": (filters.tensor, did.tensors),
         "buffer": (filters.buffer, did.buffers),
         "actor": (filters.actor, outcome.actors),
+        "label": (filters.label, [label + side for label in did.labels for side in ("", " src", " dst")]),
     }
     out = {
         key: {glob for glob in globs if not any(fnmatchcase(name, glob) for name in names)}

@@ -6,24 +6,31 @@ has expired is said, so that the file does not rot.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Final
 
-from hbtrace.compare.identity import full_identity
-from hbtrace.compare.tomlfile import TomlFile, line
+from hbtrace.compare.identity import SHORTEST, full_identity
+from hbtrace.compare.tomlfile import TomlFile, Types, line
 from hbtrace.replay.races import Report
 
 _GLOBS: Final = ("id", "kind", "buffer", "tensor", "actor", "label", "site")
-_KEYS: Final[dict[str, type]] = {**dict.fromkeys(_GLOBS, str), "reason": str, "expires": date}
+_SPANS: Final = ("split", "ubatch")
+_KEYS: Final[Types] = {
+    **dict.fromkeys(_GLOBS, (str,)), **dict.fromkeys(_SPANS, (str, int)), "reason": (str,), "expires": (date,),
+}  # fmt: skip
+_SPAN: Final = re.compile(r"(-?[0-9]{1,18})(?:-(-?[0-9]{1,18}))?")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(slots=True)
 class Suppression:
-    """All given properties must match. A tensor, actor, label or site may be that of either side."""
+    """All given properties must match. A tensor, actor, label, site, split or ubatch may be that of either side."""
 
     globs: dict[str, str]
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     reason: str = ""
     expires: date | None = None
     where: str = ""
@@ -32,6 +39,9 @@ class Suppression:
 
     def matches(self, report: Report) -> bool:
         sides = (report.earlier, report.current)
+        for key, (lo, hi) in self.spans.items():
+            if not any(lo <= getattr(a, key) <= hi for a in sides):
+                return False
         values: dict[str, tuple[str | None, ...]] = {
             "kind": (report.kind,),
             "buffer": (report.buffer,),
@@ -50,17 +60,16 @@ class Suppression:
 
 @dataclass(slots=True)
 class Suppressions:
-    """A file's suppressions. `find` tells the first that matches and counts it as used."""
+    """A file's suppressions. `find` tells the first that matches and counts all that do as used."""
 
     entries: list[Suppression] = field(default_factory=list)
     expired: list[Suppression] = field(default_factory=list)
 
     def find(self, report: Report) -> Suppression | None:
-        for entry in self.entries:
-            if entry.matches(report):
-                entry.used += 1
-                return entry
-        return None
+        matching = [entry for entry in self.entries if entry.matches(report)]
+        for entry in matching:
+            entry.used += 1
+        return matching[0] if matching else None
 
     def complaints(self) -> list[str]:
         """What is said of the file itself, once all reports were seen."""
@@ -72,20 +81,27 @@ class Suppressions:
 def read_suppressions(path: str, today: date) -> Suppressions:
     """Read a file of `[[suppress]]` tables. Raises UsageError with the line of what is wrong."""
     file = TomlFile(path, "suppress")
-    for key in file.top:
-        raise file.wrong(0, f"knows no top-level key `{key}`; write [[suppress]] tables")
+    file.no_more_top_level_keys()
     file.check_keys(_KEYS)
     out = Suppressions()
     for index, table in enumerate(file.tables):
         globs: dict[str, str] = {key: table[key] for key in _GLOBS if key in table}
-        if not globs:
-            raise file.wrong(index, f"names no property and would suppress everything; give one of {', '.join(_GLOBS)}")
-        if not globs.get("id", "R-").startswith("R-") or len(globs.get("id", "R-000000")) < 8:
-            raise file.wrong(index, f"`id` is no id of a race: {globs['id']!r}")
-        where = str(file.wrong(index, "")).removesuffix(": ")
-        entry = Suppression(globs, table.get("reason", ""), table.get("expires"), where)
+        spans: dict[str, tuple[int, int]] = {key: _span(file, index, key, table[key]) for key in _SPANS if key in table}
+        if not globs and not spans:
+            known = ", ".join((*_GLOBS, *_SPANS))
+            raise file.wrong(index, f"names no property and would suppress everything; give one of {known}")
+        if "id" in globs and (not globs["id"].startswith("R-") or len(globs["id"]) < SHORTEST):
+            raise file.wrong(index, f"`id` is no id of a race: {globs['id']!r}", "id")
+        entry = Suppression(globs, spans, table.get("reason", ""), table.get("expires"), file.where(index))
         (out.expired if entry.expires is not None and entry.expires < today else out.entries).append(entry)
     return out
+
+
+def _span(file: TomlFile, index: int, key: str, value: str | int) -> tuple[int, int]:
+    match = _SPAN.fullmatch(str(value))
+    if match is None:
+        raise file.wrong(index, f"`{key}` is no number such as 3 and no range such as 2-5: {value!r}", key)
+    return int(match[1]), int(match[2] or match[1])
 
 
 def suppression_block(report: Report, ident: str) -> str:
@@ -94,5 +110,4 @@ def suppression_block(report: Report, ident: str) -> str:
     about = f"# {report.kind} on {report.buffer}: " + " / ".join(
         f"{actor} {tensor or '-'} ({label})" for actor, tensor, label in (earlier, current)
     )
-    one_line = about.replace("\n", " ").replace("\r", " ")
-    return "\n".join([one_line, "[[suppress]]", line("id", ident), line("reason", "")])
+    return "\n".join([_CONTROL.sub(" ", about), "[[suppress]]", line("id", ident), line("reason", "")])

@@ -31,6 +31,8 @@ class Exercise:
     """READ and WRITTEN by the name of a root tensor, a scheduler's copy without its slot."""
     tensors: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
+    labels: set[str] = field(default_factory=set)
+    """Labels of events and the names of their kinds; the two sides of a copy have ` src` or ` dst` behind theirs."""
     splits: set[int] = field(default_factory=set)
     ubatch_numbers: set[int] = field(default_factory=set)
 

@@ -132,10 +132,11 @@ class Naming:
         self, earlier: Access, first: Template | None, current: Access, second: Template | None
     ) -> tuple[str | None, str | None]:
         """Each root's place in its own side's graph; where that side is none, in the other's."""
-        return (
-            self._place(first, earlier) or self._place(second, earlier),
-            self._place(second, current) or self._place(first, current),
-        )
+        before = self._place(first, earlier) or self._place(second, earlier)
+        after = self._place(second, current) or self._place(first, current)
+        if earlier.root == current.root:  # one tensor, made anew under its number: one place
+            return before or after, after or before
+        return before, after
 
     def _place(self, template: Template | None, access: Access) -> str | None:
         """`OPERATION[operand] of NODE <- producer`, of the first node that reads the root; or what writes it."""

@@ -19,7 +19,8 @@ _STATES = ("new", "moved", "persisting", "not exercised", "fixed")
 def render_text(verdict: Verdict, workload: dict[str, tuple[int, int]], *, verbose: bool) -> str:
     """What cannot be compared first, then the races by state, what is new in full, then the workloads."""
     counted = [finding for finding in verdict.findings if finding.suppression is None]
-    parts = ["\n".join(verdict.notes)] if verdict.notes else []
+    said = [*verdict.reasons, *verdict.notes]
+    parts = ["\n".join(said)] if said else []
     parts += [block(finding.report) for finding in counted if finding.state == "new" or verbose]
     parts.append(headline(verdict, counted))
     if counted:
@@ -28,9 +29,8 @@ def render_text(verdict: Verdict, workload: dict[str, tuple[int, int]], *, verbo
         head = ("workload", "base", "head")
         rows = [(name.replace("_", " "), f"{b:,}", f"{h:,}") for name, (b, h) in workload.items()]
         parts.append("\n".join(table(head, rows, right=frozenset({1, 2}))))
-    suppressed = len(verdict.findings) - len(counted)
-    if suppressed:
-        parts.append(f"suppressed: {count(suppressed, 'distinct race')}")
+    if verdict.suppressed:
+        parts.append(f"suppressed: {count(verdict.suppressed, 'distinct race')}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -58,7 +58,8 @@ def document(verdict: Verdict, workload: dict[str, tuple[int, int]]) -> bytes:
     for state in ("new", "fixed", "persisting", "moved", "not exercised"):
         key = state.replace(" ", "_")
         whole[key] = [_entry(finding) for finding in verdict.findings if finding.state == state]
-    whole["comparable"] = {"ok": verdict.comparable, "reasons": [] if verdict.comparable else verdict.notes}
+    whole["comparable"] = {"ok": verdict.comparable, "reasons": verdict.reasons}
+    whole["suppressed"] = verdict.suppressed
     whole["notes"] = verdict.notes
     whole["workload"] = {name: {"base": base, "head": head} for name, (base, head) in workload.items()}
     whole["warnings"] = verdict.warnings
@@ -89,4 +90,4 @@ def _entry(finding: Finding) -> dict[str, Any]:
 
 
 def _occurrences(found: Occurrences | None) -> dict[str, int] | None:
-    return None if found is None else {"min": found.min, "max": found.max, "runs": found.runs}
+    return None if found is None else {"min": found.min, "max": found.max, "runs": found.runs, "of": found.of}

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hbtrace.compare.findings import Finding, Verdict
 from hbtrace.report.markdown import headline
 from hbtrace.report.words import occurrences, sentence
 
-_LEVELS = {"found": "error", "new": "error", "persisting": "warning", "moved": "warning", "not exercised": "warning"}
 
-
-def render(verdict: Verdict) -> str:
-    """Errors for what is new, warnings for what stays or was not exercised, notices for what is fixed."""
-    lines = [_annotation(finding) for finding in verdict.findings if finding.suppression is None]
-    lines += [_command("warning", "hbtrace", note) for note in (*verdict.notes, *verdict.warnings)]
+def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
+    """Errors for what fails, warnings for other races and what was not exercised, notices for what is fixed."""
     counted = [finding for finding in verdict.findings if finding.suppression is None]
-    lines.append(_command("notice", f"hbtrace {verdict.verb}", headline(verdict, counted)))
+    lines = [_annotation(finding, failing=failing(finding)) for finding in counted]
+    lines += [_command("warning", "hbtrace", sentence) for sentence in verdict.sentences]
+    told = headline(verdict, counted) + (f", {verdict.suppressed} suppressed" if verdict.suppressed else "")
+    lines.append(_command("notice", f"hbtrace {verdict.verb}", told))
     return "\n".join(lines) + "\n"
 
 
-def _annotation(finding: Finding) -> str:
-    level = _LEVELS.get(finding.state, "notice")
+def _annotation(finding: Finding, *, failing: bool) -> str:
+    level = "error" if failing else "notice" if finding.state == "fixed" else "warning"
     state = "race" if finding.state == "found" else f"{finding.state} race"
     seen = occurrences(finding.head or finding.base)
     return _command(level, f"{state} {finding.ident}", f"{sentence(finding)} (reports: {seen})")

@@ -27,21 +27,22 @@ def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
         errors="0",
     )
     for finding in findings:
-        _case(suite, finding, failing=failing(finding))
+        _case(suite, verdict.verb, finding, failing=failing(finding))
     if not findings:
         Xml.SubElement(suite, "testcase", classname="hbtrace", name="no race")
-    if verdict.notes or verdict.warnings:
-        Xml.SubElement(suite, "system-err").text = _clean("\n".join((*verdict.notes, *verdict.warnings)))
+    if verdict.sentences:
+        Xml.SubElement(suite, "system-err").text = _clean("\n".join(verdict.sentences))
     root = Xml.Element("testsuites")
     root.append(suite)
     Xml.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(suite: Xml.Element, finding: Finding, *, failing: bool) -> None:
+def _case(suite: Xml.Element, verb: str, finding: Finding, *, failing: bool) -> None:
+    """A case's names hold nothing that changes with its state: a reader follows it from run to run."""
     report = finding.report
     name = _clean(f"{finding.ident} {report.kind} on {report.buffer}: {tensors(report.signature)}")
-    case = Xml.SubElement(suite, "testcase", classname=_clean(f"hbtrace.{finding.trace or finding.state}"), name=name)
+    case = Xml.SubElement(suite, "testcase", classname=_clean(f"hbtrace.{finding.trace or verb}"), name=name)
     if finding.suppression is not None:
         Xml.SubElement(case, "skipped", message=_clean(finding.suppression.reason or "suppressed"))
     elif failing:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from hbtrace.compare.findings import Finding, Verdict
 from hbtrace.report.words import count, occurrences, short_kind, sides, tensors
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")
+_BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 
 
 def render(verdict: Verdict) -> str:
@@ -17,11 +18,10 @@ def render(verdict: Verdict) -> str:
     parts = [f"**hbtrace {verdict.verb}**: {headline(verdict, counted)}"]
     if counted:
         parts.append("\n".join(_table(counted, several=verdict.verb != "analyze")))
-    suppressed = len(verdict.findings) - len(counted)
-    if suppressed:
-        parts.append(f"{count(suppressed, 'distinct race')} suppressed")
-    if verdict.notes or verdict.warnings:
-        parts.append("\n".join(f"- {_escaped(note)}" for note in (*verdict.notes, *verdict.warnings)))
+    if verdict.suppressed:
+        parts.append(f"{count(verdict.suppressed, 'distinct race')} suppressed")
+    if verdict.sentences:
+        parts.append("\n".join(f"- {_escaped(sentence)}" for sentence in verdict.sentences))
     return "\n\n".join(parts) + "\n"
 
 
@@ -33,7 +33,7 @@ def headline(verdict: Verdict, findings: Sequence[Finding]) -> str:
     if verdict.verb == "analyze":
         return count(states.get("found", 0), "distinct race") if states else "no race"
     told = ", ".join(f"{states[state]} {state}" for state in _ORDER if state in states)
-    told = told or "no race on either side"
+    told = told or "no race"
     return told if verdict.comparable else f"{told} (workloads not comparable)"
 
 
@@ -67,4 +67,4 @@ def _row(cells: Sequence[str]) -> str:
 
 def _escaped(text: str) -> str:
     """A name as it is: no markup, no line break, no cell border."""
-    return " ".join(_SPECIAL.sub(r"\\\1", text).split("\n"))
+    return _SPECIAL.sub(r"\\\1", _BREAKS.sub(" ", text))

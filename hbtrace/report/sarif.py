@@ -31,7 +31,7 @@ _STATES: Final = {
 
 def render(verdict: Verdict) -> bytes:
     """One run. Without a base to compare with, results have no `baselineState`."""
-    notes = [{"level": "warning", "message": {"text": text}} for text in (*verdict.notes, *verdict.warnings)]
+    notes = [{"level": "warning", "message": {"text": text}} for text in verdict.sentences]
     document = {
         "$schema": SCHEMA,
         "version": "2.1.0",

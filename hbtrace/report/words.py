@@ -29,10 +29,12 @@ def sides(finding: Finding) -> tuple[str, str]:
 
 
 def occurrences(found: Occurrences | None) -> str:
-    """How often, over how many runs: `6`, `4-6 in 3 runs`, `-` for not at all."""
+    """How often, over how many runs: `6`, `4-6 in 3 runs`, `4-6 in 3 of 5 runs`, `-` for not at all."""
     if found is None:
         return "-"
     times = str(found.min) if found.min == found.max else f"{found.min}-{found.max}"
+    if found.runs < found.of:
+        return f"{times} in {found.runs} of {found.of} runs"
     return times if found.runs == 1 else f"{times} in {found.runs} runs"
 
 

@@ -107,6 +107,10 @@ class Columns:
                 self._lists[name] = column.fill_null(default).to_numpy(zero_copy_only=False).tolist()
         return self._lists[name]
 
+    def words_of(self, name: str) -> list[str]:
+        """The strings of a dictionary column, some of which no row may use."""
+        return [word for word in self.batch.column(name).dictionary.to_pylist() if word]
+
     def distinct(self, name: str) -> set[int]:
         """The values that an integer column has, -1 for absent ones."""
         return set(np.unique(_integers(self.batch.column(name), -1)).tolist())

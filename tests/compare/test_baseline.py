@@ -1,0 +1,252 @@
+"""Baselines: what the file holds, who may change it, and what the gate makes of it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.compare.samples import renumbered, run, write
+from tests.shared import SHARED, needs_shared
+
+TWO = run("inp_tokens", "inp_pos")
+
+
+@pytest.fixture
+def base(hbtrace, tmp_path):
+    """A baseline of two races, and its trace."""
+    trace, file = write(tmp_path / "run.jsonl", TWO), tmp_path / "races.toml"
+    assert hbtrace("baseline", "write", trace, "-o", file)[0] == 0
+    return file, trace
+
+
+def check(hbtrace, file, *traces):
+    code, out, err = hbtrace("baseline", "check", file, *traces, "--format", "json")
+    document = json.loads(out) if out else {}
+    states = ("new", "persisting", "fixed", "moved", "not_exercised")
+    return {s: len(document[s]) for s in states if document.get(s)}, code, err, document
+
+
+def test_the_file(base):
+    file, _ = base
+    text = file.read_text()
+    assert text.startswith('format = 1\nlayers = "kept"\n\n[[race]]\nid = "R-')
+    races = tomllib.loads(text)["race"]
+    assert [race["id"] for race in races] == sorted(race["id"] for race in races)
+    assert races[0].keys() == {
+        "id", "kind", "buffer", "earlier_actor", "earlier_tensor", "earlier_label", "current_actor", "current_tensor",
+        "current_label",
+    }  # fmt: skip
+
+
+def test_it_is_a_pure_function_of_the_findings(hbtrace, base, tmp_path):
+    file, _ = base
+    other = write(tmp_path / "elsewhere.jsonl", renumbered(run("inp_pos", "inp_tokens", ubatches=9), 50))
+    again = tmp_path / "again.toml"
+    assert hbtrace("baseline", "write", other, "-o", again)[0] == 0
+    assert again.read_bytes() == file.read_bytes()
+
+
+def test_reasons_and_dates_stay_when_it_is_written_again(hbtrace, base, tmp_path):
+    file, trace = base
+    text = file.read_text().replace('_label = "set_direct"\n', '_label = "set_direct"\nreason = "issue 5 \\"x\\""\n', 1)
+    text = text.rstrip("\n") + "\nexpires = 2999-01-01\n"
+    file.write_text(text)
+    assert hbtrace("baseline", "write", trace, "-o", file, "-f")[0] == 0
+    assert file.read_text() == text
+    more = write(tmp_path / "more.jsonl", run("inp_tokens", "inp_pos", "c"))
+    assert hbtrace("baseline", "write", more, "-o", file, "-f")[0] == 0
+    races = tomllib.loads(file.read_text())["race"]
+    assert (len(races), sum("reason" in r for r in races), sum("expires" in r for r in races)) == (3, 1, 1)
+
+
+def test_nothing_is_overwritten_without_f(hbtrace, base):
+    file, trace = base
+    code, _, err = hbtrace("baseline", "write", trace, "-o", file)
+    assert code == 2
+    assert "exists" in err
+
+
+def test_only_new_races_fail(hbtrace, base, tmp_path):
+    file, trace = base
+    assert check(hbtrace, file, trace)[:2] == ({"persisting": 2}, 0)
+    more = write(tmp_path / "more.jsonl", run("inp_tokens", "inp_pos", "c"))
+    assert check(hbtrace, file, more)[:2] == ({"new": 1, "persisting": 2}, 1)
+    assert hbtrace("baseline", "check", file, trace, "--fail-on", "any")[0] == 1
+    assert hbtrace("baseline", "check", file, more, "--fail-on", "none")[0] == 0
+    assert hbtrace("baseline", "check", file, more, "--exit-zero")[0] == 0
+
+
+def test_fixed_and_prune(hbtrace, base, tmp_path):
+    file, trace = base
+    fixed = write(tmp_path / "fixed.jsonl", run("inp_tokens", "inp_pos", waits=True))
+    assert check(hbtrace, file, fixed)[:2] == ({"fixed": 2}, 0)
+    before = file.read_bytes()
+    assert hbtrace("baseline", "check", file, trace, "--prune")[0] == 0
+    assert file.read_bytes() == before
+    code, _, err = hbtrace("baseline", "check", file, fixed, "--prune")
+    assert (code, err) == (0, f"pruned {file}: 2 fixed, 0 left\n")
+    assert file.read_text() == 'format = 1\nlayers = "kept"\n'
+    assert check(hbtrace, file, trace)[:2] == ({"new": 2}, 1)
+
+
+NOT_EXERCISED = {
+    "a run too short to race": (run("inp_tokens", "inp_pos", ubatches=1), "the host wrote nothing that work"),
+    "a root that is gone": (run("inp_pos", waits=True), "inp_tokens is no longer touched"),
+    "a queue that does not go on": (run("inp_tokens", "inp_pos", synchronous=True), "no asynchronous backend"),
+    "a host that writes no more": (run("inp_tokens", "inp_pos", touched=False), ""),
+}
+
+
+@pytest.mark.parametrize("name", NOT_EXERCISED)
+def test_what_was_not_exercised_is_neither_fixed_nor_pruned(hbtrace, base, tmp_path, name):
+    file, _ = base
+    before = file.read_bytes()
+    events, why = NOT_EXERCISED[name]
+    trace = write(tmp_path / "other.jsonl", events)
+    states, code, _, document = check(hbtrace, file, trace)
+    assert states["not_exercised"] >= 1
+    assert code == 0
+    assert any(why in note for note in document["notes"])
+    hbtrace("baseline", "check", file, trace, "--prune")
+    assert file.read_bytes().count(b"[[race]]") == states["not_exercised"]
+    assert before
+
+
+def test_a_truncated_run_fixes_nothing(hbtrace, base, tmp_path):
+    file, _ = base
+    trace = tmp_path / "cut.jsonl"
+    trace.write_bytes(Path(write(trace, run("inp_tokens", "inp_pos", waits=True))).read_bytes() + b"{")
+    code, _, err = hbtrace("baseline", "check", file, trace)
+    assert code == 3
+    assert "is truncated" in err
+    code, out, _ = hbtrace("baseline", "check", file, trace, "--allow-partial", "--prune")
+    assert (code, out.count("the run is truncated")) == (0, 2)
+    assert file.read_bytes().count(b"[[race]]") == 2
+
+
+def test_an_entry_expires(hbtrace, base):
+    file, trace = base
+    file.write_text(file.read_text().rstrip("\n") + "\nexpires = 2001-01-01\n")
+    states, code, _, document = check(hbtrace, file, trace)
+    assert (states, code) == ({"new": 1, "persisting": 1}, 1)
+    assert document["notes"][0].endswith("its entry in the baseline expired on 2001-01-01")
+
+
+def test_filters_hide_and_make_nothing_new(hbtrace, base):
+    file, trace = base
+    for option in ("--ubatch=1", "--split=0", "--tensor=inp_pos", "--actor=GPU0", "--label=x*"):
+        code, out, _ = hbtrace("baseline", "check", file, trace, "--format", "json", option)
+        document = json.loads(out)
+        assert (code, document["new"], document["fixed"]) == (0, [], []), option
+    fixed = write(Path(trace).with_name("fixed.jsonl"), run("inp_tokens", "inp_pos", waits=True))
+    document = json.loads(hbtrace("baseline", "check", file, fixed, "--format", "json", "--tensor", "inp_pos")[1])
+    assert [len(document[k]) for k in ("fixed", "not_exercised")] == [1, 0]
+    code, _, err = hbtrace("baseline", "check", file, trace, "--prune", "--tensor", "inp_pos")
+    assert code == 2
+    assert "--prune with a filter" in err
+
+
+def test_suppressed_races_are_no_part_of_it(hbtrace, base, tmp_path):
+    file, trace = base
+    (tmp_path / "s.toml").write_text('[[suppress]]\ntensor = "inp_pos"\n')
+    assert hbtrace("baseline", "write", trace, "-o", file, "-f", "--suppressions", tmp_path / "s.toml")[0] == 0
+    assert file.read_text().count("[[race]]") == 1
+    assert hbtrace("baseline", "check", file, trace, "--suppressions", tmp_path / "s.toml")[0] == 0
+    assert hbtrace("baseline", "check", file, trace)[0] == 1
+
+
+def test_layers_are_as_the_file_says(hbtrace, tmp_path):
+    one, two = (write(tmp_path / f"{n}.jsonl", run(f"l_out-{n}")) for n in (1, 2))
+    kept, folded = tmp_path / "kept.toml", tmp_path / "folded.toml"
+    assert hbtrace("baseline", "write", one, "-o", kept)[0] == 0
+    assert hbtrace("baseline", "write", one, "-o", folded, "--fold-layers")[0] == 0
+    assert 'layers = "folded"' in folded.read_text()
+    assert hbtrace("baseline", "check", kept, two)[0] == 1
+    assert hbtrace("baseline", "check", folded, two)[0] == 0
+    code, _, err = hbtrace("baseline", "write", one, "-o", folded, "-f")
+    assert code == 2
+    assert "give --fold-layers as well" in err
+    fixed = write(tmp_path / "fixed.jsonl", run("l_out-7", waits=True))
+    assert check(hbtrace, folded, fixed)[0] == {"fixed": 1}
+    assert check(hbtrace, kept, fixed)[0] == {"not_exercised": 1}
+
+
+def edited(text, old, new):
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+BROKEN = {
+    "half merged": (lambda t: edited(t, "[[race]]", "<<<<<<< HEAD\n[[race]]"), 4, "holds an unfinished merge"),
+    "merged with the middle left": (lambda t: edited(t, "kind =", "=======\nkind ="), 6, "holds an unfinished merge"),
+    "no TOML": (lambda t: edited(t, 'id = "', "id = "), 5, "is no TOML"),
+    "cut off": (lambda t: t[:-2], 24, "is no TOML"),
+    "a race twice": (lambda t: t + "\n" + t[t.index("[[race]]") : t.rindex("[[race]]")], 26, "a second time"),
+    "tampered": (lambda t: edited(t, '"GPU_Host"', '"CPU_Host"'), 4, "is not the id of this race"),
+    "another id": (lambda t: edited(t, 'id = "R-', 'id = "R-0'), 4, "is not the id of this race"),
+    "a short id": (lambda t: edited(t, t[t.index('id = "R-') :][:15], 'id = "R-12"'), 4, "is not the id of this race"),
+    "a key lost": (lambda t: edited(t, 'kind = "write-after-read"\n', ""), 4, "lacks `kind`"),
+    "no kind": (lambda t: edited(t, '"write-after-read"', '"write-write"'), 6, "is no kind of race"),
+    "unknown key": (lambda t: edited(t, "kind =", "count = 3\nkind ="), 6, "knows no key `count`"),
+    "wrong type": (lambda t: edited(t, 'buffer = "GPU_Host"', "buffer = 3"), 7, "a value of the wrong type"),
+    "no format": (lambda t: edited(t, "format = 1\n", ""), 1, "is no baseline of this version"),
+    "a later format": (lambda t: edited(t, "format = 1", "format = 2"), 1, "is no baseline of this version"),
+    "format true": (lambda t: edited(t, "format = 1", "format = true"), 1, "is no baseline of this version"),
+    "no layers": (lambda t: edited(t, '"kept"', '"both"'), 2, "`layers` must be"),
+    "a top-level key": (lambda t: edited(t, "layers", "x = 1\nlayers"), 2, "knows no top-level key `x`"),
+    "another file's tables": (lambda t: t.replace("[[race]]", "[[suppress]]"), 4, "knows no top-level key `suppress`"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_is_refused_with_its_line(hbtrace, base, name):
+    file, trace = base
+    change, line, words = BROKEN[name]
+    broken = change(file.read_text())
+    file.write_text(broken)
+    for verb in (["check", file, trace], ["write", trace, "-f", "-o", file]):
+        code, out, err = hbtrace("baseline", *verb)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"hbtrace: {file}:{line}: "), err
+        assert words in err
+        assert err.count("\n") == 1
+        assert file.read_text() == broken
+
+
+def test_conflict_marks_in_a_reason_are_a_reason(hbtrace, base):
+    file, trace = base
+    file.write_text(file.read_text().rstrip("\n") + '\nreason = """\n=======\n"""\n')
+    assert hbtrace("baseline", "check", file, trace)[0] == 0
+
+
+def test_windows_line_ends(hbtrace, base):
+    file, trace = base
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    assert hbtrace("baseline", "check", file, trace)[0] == 0
+
+
+def test_two_branches_that_add_races_merge(hbtrace, tmp_path):
+    """Sorted by id, a block a race: the union of two files' blocks is the file of the union."""
+    texts = []
+    for number, names in enumerate((["a", "b"], ["a", "c"], ["a", "b", "c"])):
+        file = tmp_path / f"{number}.toml"
+        hbtrace("baseline", "write", write(tmp_path / "r.jsonl", run(*names)), "-o", file)
+        texts.append(file.read_text())
+    head, *_ = texts[0].split("\n[[race]]")
+    blocks = sorted({block.strip() for text in texts[:2] for block in text.split("\n[[race]]")[1:]})
+    assert "\n[[race]]\n".join([head, *(b + "\n" for b in blocks)]) == texts[2]
+
+
+@needs_shared
+def test_recorded_runs(hbtrace, tmp_path):
+    file = tmp_path / "races.toml"
+    traces = SHARED / "traces"
+    assert hbtrace("baseline", "write", traces / "integrated.jsonl", "-o", file)[0] == 0
+    assert check(hbtrace, file, traces / "integrated.jsonl")[:2] == ({"persisting": 5}, 0)
+    assert check(hbtrace, file, traces / "ngl2.jsonl")[:2] == ({"persisting": 4, "fixed": 1}, 0)
+    assert check(hbtrace, file, traces / "discrete.jsonl")[:2] == ({"fixed": 5}, 0)
+    assert check(hbtrace, file, traces / "cuda_integrated.jsonl")[1] == 1
+    assert check(hbtrace, file, traces / "vulkan.jsonl")[1] == 0

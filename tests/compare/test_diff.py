@@ -1,0 +1,316 @@
+"""What becomes of races between two sides: on small runs where each rule shows, and on recorded ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.compare.samples import renumbered, run, write
+from tests.shared import SHARED, needs_shared
+
+STATES = ("new", "fixed", "persisting", "moved", "not_exercised")
+TRACES = SHARED / "traces"
+
+
+@pytest.fixture
+def diff(hbtrace, tmp_path):
+    """Diff two runs (lists of events, lists of runs, or paths): states -> ids, the whole document, the exit code."""
+
+    def side(name, given):
+        if isinstance(given, (str, Path)):
+            return given
+        runs = given if isinstance(given[0], list) else [given]
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        for number, events in enumerate(runs):
+            write(folder / f"{number}.jsonl", events)
+        return folder
+
+    def call(base, head, *options):
+        code, out, err = hbtrace("diff", side("base", base), side("head", head), "--format", "json", *options)
+        assert out, err
+        document = json.loads(out)
+        return {state: len(document[state]) for state in STATES if document[state]}, document, code
+
+    return call
+
+
+def test_new_fixed_persisting(diff):
+    one, two = run("a"), run("a", "b")
+    assert diff(one, two)[::2] == ({"new": 1, "persisting": 1}, 1)
+    waits = run("a", waits=True)
+    assert diff(waits, one)[::2] == ({"new": 1}, 1)
+    states, document, code = diff(one, waits)
+    assert (states, code, document["comparable"]) == ({"fixed": 1}, 0, {"ok": True, "reasons": []})
+    assert diff(one, one)[::2] == ({"persisting": 1}, 0)
+    assert diff(waits, waits)[0] == {}
+
+
+def test_a_ring_is_a_fix(diff):
+    """The host writes another slot than the one the queue still reads: the tensor is re-pointed for each ubatch."""
+    ring = []
+    for event in run("a", ubatches=6):
+        if event["ev"] == "ubatch":
+            ring += [{"ev": "synchronize", "backend": 0}] if event["n"] % 4 == 0 else []
+            slot = 64 * (event["n"] % 4)
+            ring.append({"ev": "tensor", "id": 0, "name": "a", "buffer": 0, "offset": slot, "size": 64})
+        ring.append(event)
+    assert diff(run("a", ubatches=6), ring)[0] == {"fixed": 1}
+
+
+@pytest.mark.parametrize(
+    ("head", "why"),
+    [
+        (run("a", ubatches=1, waits=True), "ubatches fell from 3 to 1"),
+        (run("a", ubatches=5, waits=True), "ubatches rose from 3 to 5"),
+        (run("a", tokens=16, waits=True), "tokens fell from 96 to 48"),
+        (run("a", how="tensor_set", waits=True), "direct writes fell from 3 to 0"),
+        (run("a", waits=True, touched=False), "direct writes fell from 3 to 0"),
+        (run("a", synchronous=True), "GPU0 now completes its work before each call returns: nothing on it races"),
+        (run("a", name="GPU1"), "backends GPU0 against GPU1"),
+        ([e for e in run("a") if e["ev"] != "compute"], "computes fell from 3 to 0"),
+    ],
+)  # fmt: skip
+def test_not_exercised_and_not_comparable(diff, head, why):
+    states, document, _ = diff(run("a"), head, "--require-comparable")
+    assert states.get("not_exercised") == 1
+    assert "fixed" not in states
+    assert f"not comparable: {why}" in document["comparable"]["reasons"]
+    assert not document["comparable"]["ok"]
+    assert diff(run("a"), head, "--require-comparable")[2] == 4
+    assert diff(run("a"), head, "--require-comparable", "--exit-zero")[2] == 4
+
+
+def test_what_cannot_be_compared_is_said_first(hbtrace, tmp_path):
+    base, head = write(tmp_path / "a.jsonl", run("a")), write(tmp_path / "b.jsonl", run("a", "b", ubatches=9))
+    code, out, err = hbtrace("diff", base, head)
+    assert (code, err) == (1, "")
+    assert out.startswith("not comparable: ubatches rose from 3 to 9\n")
+    assert "1 new, 1 persisting (workloads not comparable)" in out
+
+
+def test_a_root_that_is_no_longer_touched_is_not_exercised(diff):
+    head = [e for e in run("a", "b", waits=True) if e.get("tensor") != 1]
+    for event in head:
+        if event["ev"] == "graph":
+            event["nodes"] = event["nodes"][:1]
+    states, document, code = diff(run("a", "b"), head)
+    assert (states, code) == ({"fixed": 1, "not_exercised": 1}, 0)
+    assert document["notes"] == [f"{document['not_exercised'][0]['id']}: b is no longer touched"]
+    assert document["comparable"]["ok"]
+
+
+def test_a_root_that_is_only_read_now_is_not_exercised(diff):
+    head = [e for e in run("a", "b") if not (e["ev"] == "set_direct" and e["tensor"] == 1)]
+    states, document, _ = diff(run("a", "b"), head)
+    assert states == {"persisting": 1, "not_exercised": 1}
+    assert document["notes"][0].endswith("b is no longer both read and written")
+
+
+def test_announcing_what_was_inferred_is_no_fall(diff):
+    inferred = [e | {"inferred": True} if e["ev"] == "set_direct" else e for e in run("a")]
+    for pair in ((inferred, run("a", waits=True)), (run("a"), [*inferred, *inferred[4:5]])):
+        assert diff(*pair)[1]["comparable"]["ok"], pair
+
+
+def test_a_backend_that_changed_is_told(diff):
+    head = run("a", waits=True, integrated=False)
+    assert diff(run("a", integrated=True), head)[1]["notes"] == ["backend GPU0: integrated True -> False"]
+
+
+# several runs of a side
+
+
+def test_runs_are_united_with_ranges(diff):
+    states, document, _ = diff([run("a", ubatches=3), run("a", ubatches=5), run("b")], run("a"))
+    assert states["persisting"] == 1
+    assert document["persisting"][0]["base"] == {"min": 2, "max": 4, "runs": 2, "of": 3}
+    assert document["persisting"][0]["head"] == {"min": 2, "max": 2, "runs": 1, "of": 1}
+
+
+def test_a_race_of_a_long_run_is_not_fixed_by_a_short_one(diff):
+    """The head did one of the base's two workloads: what only the other one showed was not exercised."""
+    long, short = run("a", "b", ubatches=9), run("a", ubatches=2)
+    short_clean = run("a", ubatches=2, waits=True)
+    states, document, _ = diff([long, short], short_clean)
+    assert states == {"fixed": 1, "not_exercised": 1}
+    assert document["comparable"]["reasons"] == [
+        "not comparable: ubatches fell from 9 to 2", "not comparable: tokens fell from 288 to 64",
+    ]  # fmt: skip
+
+
+def test_seen_in_some_runs_only(diff):
+    flaky = [run("a"), run("a", waits=True), run("a", waits=True)]
+    assert diff(flaky, run("a"))[0] == {"persisting": 1}
+    assert diff(flaky, run("a", waits=True))[0] == {"fixed": 1}
+    assert diff(run("a", waits=True), flaky)[::2] == ({"new": 1}, 1)
+
+
+def test_a_trace_named_twice_is_one_run(hbtrace, tmp_path):
+    path = write(tmp_path / "a.jsonl", run("a"))
+    document = json.loads(hbtrace("diff", path, str(tmp_path / "[a].jsonl"), "--format", "json")[1])
+    assert document["persisting"][0]["head"]["runs"] == 1
+
+
+# moved
+
+
+def test_a_renamed_tensor_moved(diff):
+    states, document, code = diff(run("inp_KQ_mask", "b"), run("attn_inp_kq_mask", "b"))
+    assert (states, code) == ({"persisting": 1, "moved": 1}, 0)
+    (moved,) = document["moved"]
+    assert moved["was"] != moved["id"]
+    assert moved["base"] == moved["head"] == {"min": 2, "max": 2, "runs": 1, "of": 1}
+    assert diff(run("x"), run("y"), "--fail-on", "any")[2] == 1
+
+
+def test_a_name_that_the_other_side_knows_is_no_new_name(diff):
+    base, head = ([e for e in run("a", "b") if e["ev"] != "set_direct" or e["tensor"] == n] for n in (1, 0))
+    assert diff(base, head)[0] == {"new": 1, "not_exercised": 1}
+
+
+def test_another_place_or_several_candidates_are_no_move(diff):
+    assert diff(run("a", "x"), run("y", "a"))[0] == {"persisting": 1, "new": 1, "not_exercised": 1}
+    kernel = [e for e in run("a") if e["ev"] != "graph"]
+    kernel = [e | {"ev": "kernel", "reads": [{"tensor": 0}]} if e["ev"] == "compute" else e for e in kernel]
+    other = [e | {"name": "b"} if e.get("name") == "a" else e for e in kernel]
+    assert diff(kernel, other)[0] == {"moved": 1}  # a kernel tells no place, and there is one candidate
+    two = [*kernel, *renumbered([e | {"name": "c"} if e.get("name") == "a" else e for e in kernel[3:]], 5)]
+    moved = {"buffer": 0, "offset": 512}
+    two = [e | moved if e.get("id") == 5 else e | {"backend": 0} if e["ev"] == "kernel" else e for e in two]
+    assert diff(two, other)[0] == {"new": 1, "not_exercised": 2}
+
+
+def test_an_unnamed_leaf_that_got_a_name_moved(diff):
+    assert diff(run("leaf_7", "b"), run("inp_x", "b"))[0] == {"persisting": 1, "moved": 1}
+    assert diff(run("inp_x", "b"), run("leaf_7", "b"))[0] == {"persisting": 1, "moved": 1}
+    assert diff(run("leaf_7", "leaf_8"), run("leaf_8", "leaf_9"))[0] == {"persisting": 2}
+    # leaf_8 is there in both, but a number is no name: it got one, and the other kept its place
+    assert diff(run("leaf_7", "leaf_8"), run("leaf_8", "inp_x"))[0] == {"persisting": 1, "moved": 1}
+
+
+def test_an_unnamed_leaf_is_fixed_where_its_number_is_touched(diff):
+    assert diff(run("leaf_7"), run("leaf_7", waits=True))[0] == {"fixed": 1}
+    assert diff(run("leaf_7"), run("inp_x", waits=True))[0] == {"not_exercised": 1}
+
+
+# filters and suppressions
+
+
+def test_a_filter_that_hides_one_side_makes_nothing_new_or_fixed(diff):
+    early, late = (run("a", ubatches=6) for _ in range(2))
+    wait = {"ev": "synchronize", "backend": 0}
+    early = [e for e in early for e in ([wait, e] if e["ev"] == "ubatch" and e["n"] > 3 else [e])]
+    late = [e for e in late for e in ([wait, e] if e["ev"] == "ubatch" and e["n"] < 4 else [e])]
+    for base, head in ((early, late), (late, early)):
+        states, document, code = diff(base, head, "--ubatch", "0-2")
+        assert (states, code) == ({"persisting": 1}, 0)
+        assert None in (document["persisting"][0]["base"], document["persisting"][0]["head"])
+
+
+@pytest.mark.parametrize("options", [["--tensor", "old"], ["--tensor", "new"], ["--tensor", "b"], ["--id", "R-*"]])
+def test_filter_and_move(diff, options):
+    states, _, _ = diff(run("old", "b"), run("new", "b"), *options)
+    assert states == ({"persisting": 1} if options[1] == "b" else
+                      {"moved": 1, "persisting": 1} if options[1] == "R-*" else {"moved": 1})  # fmt: skip
+
+
+def test_suppressions_count_on_both_sides(diff, tmp_path):
+    file = tmp_path / "s.toml"
+    file.write_text('[[suppress]]\ntensor = "b"\nreason = "benign"\n')
+    states, document, code = diff(run("a"), run("a", "b"), "--suppressions", file)
+    assert (states, code, document["suppressed"]) == ({"new": 1, "persisting": 1}, 0, 1)
+    assert document["new"][0]["suppressed"] == {"where": f"{file}:1", "reason": "benign"}
+    states, document, code = diff(run("a", "b"), run("a"), "--suppressions", file)
+    assert (code, document["suppressed"]) == (0, 1)
+    assert document["warnings"] == []
+
+
+# truncated
+
+
+def test_nothing_is_fixed_by_a_truncated_run(diff, tmp_path):
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(Path(write(path, run("a", waits=True))).read_bytes() + b'{"ev":"comp')
+    states, document, code = diff(run("a"), path, "--allow-partial")
+    assert (states, code) == ({"not_exercised": 1}, 0)
+    assert "not comparable: head is truncated" in document["comparable"]["reasons"]
+
+
+# recorded runs
+
+
+def trace(name):
+    return TRACES / f"{name}.jsonl"
+
+
+def rows(name):
+    return [orjson.loads(line) for line in trace(name).read_bytes().splitlines()]
+
+
+@needs_shared
+def test_integrated_to_discrete_is_fixed(diff):
+    states, document, code = diff(trace("integrated"), trace("discrete"), "--require-comparable")
+    assert (states, code) == ({"fixed": 5}, 0)
+    assert document["notes"][-1] == "backend FAKE0: integrated True -> False"
+    assert diff(trace("discrete"), trace("integrated"))[::2] == ({"new": 5}, 1)
+
+
+@needs_shared
+def test_a_copy_that_waits_for_the_destination_is_fixed(diff):
+    ordered = [e | {"after_dst": True} if e["ev"] == "copy_async" else e for e in rows("cuda")]
+    states, document, code = diff(trace("cuda"), ordered, "--require-comparable")
+    assert (states, code, document["fixed"][0]["id"]) == ({"fixed": 1}, 0, "R-094d38")
+    assert document["fixed"][0]["base"]["max"] == 9
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["integrated", "cuda", "ngl2", "cuda_integrated", "discrete", "vulkan"])
+def test_the_same_build_twice_shows_nothing(diff, name):
+    states, document, code = diff(trace(name), trace(name), "--require-comparable")
+    assert (states.keys() - {"persisting"}, code) == (set(), 0)
+    assert document["notes"] == []
+
+
+@needs_shared
+def test_a_run_cut_short_is_not_exercised(diff):
+    events = rows("integrated")
+    second = [row for row, e in enumerate(events) if e["ev"] == "ubatch"][1]
+    states, document, code = diff(trace("integrated"), events[:second])
+    assert (states, code) == ({"not_exercised": 5}, 0)
+    assert document["comparable"]["reasons"][0] == "not comparable: ubatches fell from 23 to 1"
+    assert diff(trace("integrated"), events[:second], "--require-comparable")[2] == 4
+
+
+@needs_shared
+def test_a_base_from_another_workload_is_not_comparable(diff):
+    for base, head in (("cuda", "integrated"), ("integrated", "cuda")):
+        states, document, code = diff(trace(base), trace(head), "--require-comparable")
+        assert code == 4
+        assert "fixed" not in states
+        assert any("backends" in reason for reason in document["comparable"]["reasons"])
+
+
+@needs_shared
+def test_another_version_with_other_names_moved(diff):
+    """Tensors of one version under the names they have in another."""
+    names = {"attn_inp_kq_mask": "KQ_mask", "attn_inp_k_idxs": "k_idxs", "attn_inp_v_idxs": "v_idxs"}
+    older = [e | {"name": names.get(e["name"], e["name"])} if e["ev"] == "tensor" else e for e in rows("integrated")]
+    states, document, code = diff(trace("integrated"), older)
+    assert (states, code) == ({"persisting": 2, "moved": 3}, 0)
+    assert {e["signature"][3] for e in document["moved"]} == set(names.values())
+
+
+@needs_shared
+def test_another_version_where_inputs_have_no_name(diff):
+    names = {"attn_inp_kq_mask": "leaf_7", "inp_pos": "leaf_2"}
+    older = [e | {"name": names.get(e["name"], e["name"])} if e["ev"] == "tensor" else e for e in rows("integrated")]
+    assert diff(older, trace("integrated"))[::2] == ({"persisting": 3, "moved": 2}, 0)
+    newer = [e | {"name": {"leaf_7": "leaf_9", "leaf_2": "leaf_7"}.get(e["name"], e["name"])}
+             if e["ev"] == "tensor" else e for e in older]  # fmt: skip
+    assert diff(older, newer)[::2] == ({"persisting": 5}, 0)
