@@ -89,7 +89,8 @@ def analyze_source(source: Source, options: Options) -> Outcome:
             raise
         raise TraceError(f"{source.path}: {error} (strict)", row=error.row) from None
     return Outcome(
-        source.path,
+        # a name that is no text must not stop a machine format
+        source.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"),
         replay.rows,
         source.dropped_bytes,
         selection,

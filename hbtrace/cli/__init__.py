@@ -6,6 +6,7 @@ A verb's module is imported only when that verb is called, so that `--help` is q
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -123,6 +124,7 @@ def run(arguments: list[str]) -> int:
 
     Not `cli.main`: that one ends with 1 when its reader goes away, and here 1 means that races were found.
     """
+    gc.set_threshold(50_000, 20, 20)  # a replay makes many small objects and hardly a cycle
     try:
         if not arguments:
             with cli.make_context("hbtrace", [], resilient_parsing=True) as ctx:

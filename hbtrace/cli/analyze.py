@@ -58,7 +58,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     options = replay_settings(given, suppressions, limit=None if given["every"] else given["limit"] or 1)
     codes: list[int] = []
     outcomes: list[Outcome] = []
-    with open_output(output, force=force) as write:
+    with open_output(output, force=force, inputs=traces) as write:
         show = _Shower(write, given, several=len(traces) > 1)
         for path in traces:
             try:

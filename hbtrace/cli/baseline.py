@@ -52,7 +52,7 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
     made = baseline.make(side, old, folded=given["fold_layers"])
     _replace(output, baseline.render(made))
     warn(side.warnings)
-    click.echo(f"wrote {output}: {len(made.races)} distinct races", err=True)
+    click.echo(f"wrote {output}: {len(made.races)} distinct {'race' if len(made.races) == 1 else 'races'}", err=True)
     click.echo(f"next: hbtrace baseline check {output} {' '.join(traces)}", err=True)
 
 
@@ -82,7 +82,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     check_filters(options.filters, [side], known.races)
     verdict = baseline.check(known, side, today(), options.filters)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
-    with open_output(output, force=force) as write_out:
+    with open_output(output, force=force, inputs=(file, *traces)) as write_out:
         write_out(_rendered(verdict, given))
     warn(verdict.warnings)
     if given["prune"]:

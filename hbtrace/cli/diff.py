@@ -51,7 +51,7 @@ def command(base: str, head: str, output: str | None, force: bool, **given: Any)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
     before, after = (side.counters for side in sides)
     workload = {name: (before[name], after[name]) for name in before}
-    with open_output(output, force=force) as write:
+    with open_output(output, force=force, inputs=(base, head)) as write:
         write(_rendered(verdict, workload, given))
     warn(verdict.warnings)
     if given["require_comparable"] and not verdict.comparable:

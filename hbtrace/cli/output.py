@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import click
 
@@ -16,27 +18,55 @@ Write = Callable[[str | bytes], None]
 
 
 @contextmanager
-def open_output(path: str | None, *, force: bool) -> Iterator[Write]:
+def open_output(path: str | None, *, force: bool, inputs: Iterable[str] = ()) -> Iterator[Write]:
     """A function that writes text or bytes to FILE or standard output. Nothing is overwritten without force.
 
-    A file gets its content when the verb is through: one that fails leaves what was there.
+    A file gets its content when the verb is through: one that fails leaves what was there. A device or a pipe is
+    written as it is. `inputs` are never overwritten, force or not.
     """
     if path is None or path == "-":
         yield _to_stdout
         return
+    _refuse(path, inputs, force=force)
+    target = Path(os.path.realpath(path))  # through a link, not in its place
+    special = target.exists() and not target.is_file()
+    try:
+        with _opened(target, special=special) as stream:
+            try:
+                yield lambda data: _to_stream(stream.write, data)
+                stream.close()
+                if not special:
+                    os.replace(stream.name, target)
+            except BaseException:
+                if not special:
+                    Path(stream.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _refuse(path: str, inputs: Iterable[str], *, force: bool) -> None:
+    if not path:
+        raise UsageError("-o wants the name of a file")
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a folder")
+    if any(os.path.exists(source) and os.path.exists(path) and os.path.samefile(source, path) for source in inputs):
+        raise UsageError(f"{path} is what is being read; name another file for the output")
     if os.path.lexists(path) and not force:
         raise UsageError(f"{path} exists; give -f to overwrite it")
-    part = Path(path + ".part")
-    try:
-        with part.open("wb") as stream:
-            yield lambda data: _to_stream(stream.write, data)
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+
+
+def _opened(target: Path, *, special: bool) -> IO[bytes]:
+    """A device as it is; for a file one of no other's name beside it, which takes its name at the end."""
+    if special:
+        return target.open("wb")
+    part = tempfile.NamedTemporaryFile(  # noqa: SIM115 - the caller closes it
+        dir=target.parent, prefix=f".{target.name[:80]}.", delete=False
+    )
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(part.name, 0o666 & ~mask)
+    return part
 
 
 def _to_stream(write: Callable[[bytes], object], data: str | bytes) -> None:
@@ -45,7 +75,7 @@ def _to_stream(write: Callable[[bytes], object], data: str | bytes) -> None:
 
 def _to_stdout(data: str | bytes) -> None:
     if isinstance(data, str):
-        click.echo(data, nl=False)
+        sys.stdout.write(data)  # not through click, which would take out what looks like an escape code
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)

@@ -43,12 +43,13 @@ class Replay:
     def __iter__(self) -> Iterator[Report]:
         lowering, naming, kernel = self._lowering, self._naming, None
         for batch in self._batches:
-            program = lowering.lower(batch)
-            if kernel is None:  # the first row says whether threads are ordered
-                kernel = Kernel(closed=not lowering.ordered)
-            for hit in kernel.run(program):
-                yield naming.report(hit)
-            naming.keep(kernel.remembered())
+            for program in lowering.programs(batch):
+                if kernel is None:  # the first row says whether threads are ordered
+                    kernel = Kernel(closed=not lowering.ordered)
+                for hit in kernel.run(program):
+                    yield naming.report(hit)
+            if kernel is not None:
+                naming.keep(kernel.remembered())
 
     @property
     def warnings(self) -> list[str]:

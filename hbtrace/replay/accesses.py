@@ -20,11 +20,14 @@ from hbtrace.replay.findings import Findings
 from hbtrace.replay.program import Program
 from hbtrace.trace.columns import ABSENT, Range
 
-MAX_PIECES: Final = 1 << 22
+MAX_PIECES: Final = 1 << 17
 """Separate pieces of one strided range; beyond, its span is taken as one piece and marked approx."""
 
 _LOWEST: Final = -(2**63)
 _HIGHEST: Final = 2**63 - 1
+_TEMPLATE_COST: Final = 8
+"""What a template with a footprint weighs beside its pieces."""
+
 _FOOTPRINT_BUDGET: Final = 1 << 19
 """Pieces kept in interned footprints before all are forgotten and made again on demand."""
 
@@ -159,10 +162,15 @@ class Accesses:
         """A footprint that is no template's: access number 0 over these pieces."""
         return self._emit([(space, lo, hi, 0, write) for space, lo, hi in pieces])
 
+    @property
+    def full(self) -> bool:
+        """Whether the footprints given out are more than is to be kept: then a program should end here."""
+        return self._pieces > _FOOTPRINT_BUDGET
+
     def take_program(self) -> Program:
         """The program so far; a new one begins."""
         program, self.program = self.program, Program()
-        if self._pieces > _FOOTPRINT_BUDGET:
+        if self.full:
             self.program.forget_footprints = True
             self._footprints = self._pieces = 0
             for template in self._templates:
@@ -310,6 +318,7 @@ class Accesses:
         if found is None:
             if not template.footprints:
                 self._templates.append(template)
+                self._pieces += _TEMPLATE_COST
             found = self._emit(
                 [
                     (space, lo, hi, n, template.accesses[n][0])

@@ -6,7 +6,7 @@ answers an id never defined with a stand-in (contract section 3), so that the lo
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -57,12 +57,12 @@ class Touched:
     spans: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, lo: int, hi: int) -> None:
-        before = [s for s in self.spans if s[1] < lo]
-        after = [s for s in self.spans if s[0] > hi]
-        meeting = self.spans[len(before) : len(self.spans) - len(after)]
-        if meeting:
-            lo, hi = min(lo, meeting[0][0]), max(hi, meeting[-1][1])
-        self.spans = [*before, (lo, hi), *after]
+        spans = self.spans
+        first = bisect_left(spans, lo, key=lambda span: span[1])
+        last = bisect_right(spans, hi, lo=first, key=lambda span: span[0])
+        if first < last:
+            lo, hi = min(lo, spans[first][0]), max(hi, spans[last - 1][1])
+        spans[first:last] = [(lo, hi)]
 
 
 class History:

@@ -8,7 +8,7 @@ and come back in `races.py`.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,21 +61,41 @@ class Lowering(Definitions):
         }
 
     def lower(self, batch: pa.RecordBatch) -> Program:
-        """The program of the next batch."""
+        """The program of the next batch, whole."""
+        self._begin(batch)
+        for row, ev in enumerate(self._columns.strings("ev")):
+            self._lower_row(row, ev)
+        return self._end()
+
+    def programs(self, batch: pa.RecordBatch) -> Iterator[Program]:
+        """The program of the next batch, in as many parts as it takes to keep the footprints in hand few."""
+        self._begin(batch)
+        for row, ev in enumerate(self._columns.strings("ev")):
+            self._lower_row(row, ev)
+            if self._accesses.full:
+                yield self._take()
+        yield self._end()
+
+    def _begin(self, batch: pa.RecordBatch) -> None:
         self._load(batch)
         self._templates = {}
-        handlers, first = self._handlers, self._first
-        for row, ev in enumerate(self._columns.strings("ev")):
-            handler = handlers.get(ev or "")
-            if handler is None:
-                self.findings.add(findings.SKIPPED, first + row, f"unknown event `{ev}`" if ev else "no `ev`")
-            else:
-                handler(row)
+
+    def _lower_row(self, row: int, ev: str | None) -> None:
+        handler = self._handlers.get(ev or "")
+        if handler is None:
+            self.findings.add(findings.SKIPPED, self._first + row, f"unknown event `{ev}`" if ev else "no `ev`")
+        else:
+            handler(row)
+
+    def _end(self) -> Program:
         self.rows += self._columns.length
-        self._accesses.program.code = array("q", self._code)
-        self._code = []
         self._bound_caches()
         self.exercise.windows = self._windows.count
+        return self._take()
+
+    def _take(self) -> Program:
+        self._accesses.program.code = array("q", self._code)
+        self._code = []
         return self._accesses.take_program()
 
     def _bound_caches(self) -> None:

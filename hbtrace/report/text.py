@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from hbtrace.analysis import Outcome
 from hbtrace.compare.select import Race, Selection
@@ -61,11 +63,20 @@ def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) ->
 def render(outcome: Outcome, *, verbose: bool, colour: bool, suppression: bool = False) -> str:
     """Everything `analyze` prints of one trace."""
     parts = list(blocks(outcome.selection, verbose=verbose, suppression=suppression))
-    if colour:
-        parts = [_coloured(part) for part in parts]
     lines = summary(outcome.selection, outcome.rows)
+    if colour:  # a name must not steer a terminal; piped text has it as it is
+        parts = [_coloured(_harmless(part)) for part in parts]
+        lines = [_harmless(line) for line in lines]
     lines += [f"remark: {remark}" for remark in outcome.remarks]
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
+
+
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def _harmless(text: str) -> str:
+    """Control characters told, not sent."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def _coloured(part: str) -> str:

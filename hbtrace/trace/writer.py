@@ -121,7 +121,7 @@ def open_writer(path: str | os.PathLike[str], *, force: bool = False) -> Writer:
     make = makers.get(Path(path).suffix)
     if make is None:
         raise UsageError(f"{path}: name it .arrow (Arrow IPC file), .arrows (Arrow IPC stream) or .jsonl (JSON Lines)")
-    if Path(path).is_dir():
+    if os.path.isdir(path):
         raise UsageError(f"{path} is a folder")
     part = Path(path + ".part")
     if not force and os.path.lexists(path):
@@ -217,7 +217,7 @@ class _ArrowFile(_ArrowStream):
         finished = self._part.with_suffix(".finished")
         try:
             with (
-                pa.OSFile(str(self._part)) as source,
+                self._part.open("rb") as source,
                 finished.open("wb") as target,
                 pa.ipc.new_file(target, schema, options=_IPC) as writer,
             ):
