@@ -7,11 +7,14 @@ SOURCES := $(wildcard sample_traces/src/*.jsonl)
 SAMPLES := $(patsubst sample_traces/src/%.jsonl,sample_traces/%.arrow,$(SOURCES))
 PROGRAMS ?= 20000
 
-.PHONY: help venv demo test check samples readme fuzz bench clean
+bench-record: $(STAMP) ## What recording costs: the same run with the recorder and without
+	$(BIN)/python -m tests.record.bench
+
+.PHONY: bench-record help venv demo test check samples readme fuzz bench clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # An interrupted install leaves no stamp and is done again; so is one that pyproject.toml has overtaken.
 $(STAMP): pyproject.toml

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hbtrace.checks.coverage import Coverage, Meter
+from hbtrace.checks.passage import Passage
 from hbtrace.compare.select import Filters, Selection, select
 from hbtrace.compare.suppressions import Suppressions
 from hbtrace.errors import TraceError
@@ -42,6 +44,8 @@ class Outcome:
     exercise: Exercise = field(default_factory=Exercise)
     """What the run did: counters, and the names that filters can match."""
     actors: list[str] = field(default_factory=list)
+    coverage: Coverage | None = None
+    """What the run exercised, and so what a clean verdict is worth."""
     truncated: bool = False
     """Part of the trace could not be read."""
 
@@ -74,12 +78,15 @@ def analyze(path: str, **options: Any) -> Outcome:
 
 def analyze_source(source: Source, options: Options) -> Outcome:
     """As `analyze`, for what is open already."""
-    replay = Replay(
+    meter = Meter()
+    replay = Passage(
         source.batches(),
+        (meter,),
         threads=options.threads,
         skip_weights=options.skip_weights,
         strict=options.strict,
         fold_layers=options.fold_layers,
+        whole=False,
     )
     checked = _CrossCheck(source)
     try:
@@ -89,8 +96,7 @@ def analyze_source(source: Source, options: Options) -> Outcome:
             raise
         raise TraceError(f"{source.path}: {error} (strict)", row=error.row) from None
     return Outcome(
-        # a name that is no text must not stop a machine format
-        source.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"),
+        source.path,
         replay.rows,
         source.dropped_bytes,
         selection,
@@ -98,6 +104,7 @@ def analyze_source(source: Source, options: Options) -> Outcome:
         [] if selection.races else replay.exercise.remarks(),
         replay.exercise,
         replay.actors,
+        meter.coverage(),
         truncated=bool(source.dropped_bytes or source.warnings),
     )
 

@@ -56,18 +56,23 @@ def _access(access: Access) -> dict[str, Any]:
     }
 
 
+def _path(outcome: Outcome) -> str:
+    """The path; bytes of a file's name that are no text are told, for JSON is text."""
+    return outcome.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def trace_object(outcome: Outcome) -> dict[str, Any]:
     """One trace of the document."""
     selection = outcome.selection
     return {
-        "trace": {"path": outcome.path, "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes},
+        "trace": {"path": _path(outcome), "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes},
         "races": selection.races,
         "distinct": selection.distinct,
         "shown": selection.shown,
         "suppressed": selection.suppressed,
         "reports": [report_object(r, selection.ids[r.canonical], mark) for r, mark in selection.all_marked()],
         "warnings": outcome.warnings,
-        "coverage": {},
+        "coverage": {} if outcome.coverage is None else outcome.coverage.to_object(),
         "remarks": outcome.remarks,
     }
 
@@ -83,7 +88,7 @@ def lines(outcome: Outcome) -> Iterator[bytes]:
     """One report a line, with the trace's path in each."""
     ids = outcome.selection.ids
     for report, mark in outcome.selection.all_marked():
-        yield dumps({"trace": outcome.path, **report_object(report, ids[report.canonical], mark)}, _LINE)
+        yield dumps({"trace": _path(outcome), **report_object(report, ids[report.canonical], mark)}, _LINE)
 
 
 def dumps(value: dict[str, Any], option: int) -> bytes:

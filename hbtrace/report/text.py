@@ -63,12 +63,19 @@ def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) ->
 def render(outcome: Outcome, *, verbose: bool, colour: bool, suppression: bool = False) -> str:
     """Everything `analyze` prints of one trace."""
     parts = list(blocks(outcome.selection, verbose=verbose, suppression=suppression))
-    lines = summary(outcome.selection, outcome.rows)
+    lines = summary(outcome.selection, outcome.rows) + _coverage(outcome)
     if colour:  # a name must not steer a terminal; piped text has it as it is
         parts = [_coloured(_harmless(part)) for part in parts]
         lines = [_harmless(line) for line in lines]
-    lines += [f"remark: {remark}" for remark in outcome.remarks]
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
+
+
+def _coverage(outcome: Outcome) -> list[str]:
+    """What the verdict is worth, and how much of it hangs on recorded direct writes."""
+    coverage = outcome.coverage
+    if coverage is None:
+        return []
+    return [*([""] if outcome.races else []), coverage.line(), *([coverage.hidden_line()] if outcome.races else [])]
 
 
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

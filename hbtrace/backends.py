@@ -1,0 +1,127 @@
+"""What the backends in tree can do, as data: the facts that no call of a run shows.
+
+Facts of ggml as of `HOLDS_FOR`, from the backends' sources. A recorder writes them into `backend` rows, a simulator
+takes them for its devices, `info` and `check` fall back on them. What a trace declares always goes first: it may come
+from a later version, or from a backend that was changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from hbtrace.trace.holdings import Queue
+
+HOLDS_FOR: Final = "ggml 0.18 to 0.25 (July to November 2026)"
+
+_NUMBER: Final = re.compile(r"[0-9]*(?:_Host)?(?:\[.*\])?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One backend in tree.
+
+    `declares_async` is `caps.async`, which the input ring goes by; `synchronize` says whether the interface has one at
+    all: without it work is complete when the call returns. They disagree for some. `accepts_host` says whether it
+    computes on its own host buffer type in place. `drains`: blocking accesses that wait for the queue. `runs_on`: the
+    queue of its asynchronous copies.
+    """
+
+    name: str
+    devices: tuple[str, ...]
+    """Prefixes of device names."""
+    type: Literal["cpu", "gpu", "accel"]
+    declares_async: bool
+    events: bool
+    synchronize: bool
+    host_buffer: bool
+    accepts_host: Literal["yes", "no", "if integrated"]
+    reports_integrated: bool
+    """Whether it reports `integrated` for a device that is; CUDA says false whatever the device."""
+    drains: tuple[str, ...] = ()
+    runs_on: Literal["src", "dst"] | None = None
+    note: str = ""
+
+
+TABLE: Final[tuple[Backend, ...]] = (
+    Backend("CPU", ("CPU",), "cpu", False, False, False, False, "yes", False, note="computes on any host buffer type"),
+    Backend("BLAS", ("BLAS",), "accel", False, False, False, False, "yes", False, note="synchronous: no hazard"),
+    Backend("ZenDNN", ("ZenDNN",), "accel", False, False, False, False, "yes", False),
+    Backend("OpenVINO", ("OPENVINO", "OpenVINO"), "gpu", False, False, False, True, "yes", False),
+    Backend("CUDA", ("CUDA",), "gpu", True, True, True, True, "if integrated", False, (), "src",
+            "integrated is hard-coded to false; no events with GGML_CUDA_NO_PEER_COPY"),
+    Backend("HIP", ("ROCm", "HIP"), "gpu", True, True, True, True, "if integrated", True, (), "src",
+            "the one that has the hazard, on integrated GPUs"),
+    Backend("MUSA", ("MUSA",), "gpu", True, True, True, True, "if integrated", False, (), "src"),
+    Backend("SYCL", ("SYCL",), "gpu", True, True, True, True, "no", False, ("set",)),
+    Backend("Vulkan", ("Vulkan",), "gpu", True, True, True, True, "no", False, (), "dst",
+            "a copy from pinned host memory reads it late; reads of unified memory drain"),
+    Backend("Metal", ("Metal", "MTL"), "gpu", True, True, True, False, "no", False, (), "src",
+            "shared buffers are no host buffers"),
+    Backend("CANN", ("CANN",), "gpu", False, True, True, True, "no", False, note="asynchronous, caps.async denies it"),
+    Backend("OpenCL", ("OpenCL", "GPUOpenCL"), "gpu", False, False, True, False, "no", False, ("set", "get")),
+    Backend("WebGPU", ("WebGPU",), "gpu", False, False, True, False, "no", False),
+    Backend("RPC", ("RPC",), "gpu", False, False, True, False, "no", False, ("set", "get"),
+            note="synchronize is a no-op; before asynchronous RPC"),
+    Backend("Hexagon", ("HTP", "Hexagon"), "gpu", True, False, True, False, "no", False,
+            note="the CPU reads its buffers in place"),
+    Backend("ET", ("ET",), "gpu", True, False, True, False, "no", False, note="its host buffer type is plain CPU"),
+    Backend("zDNN", ("zDNN", "ZDNN"), "accel", False, False, False, False, "no", False),
+    Backend("VirtGPU", ("VirtGPU",), "gpu", False, False, False, False, "no", False),
+)  # fmt: skip
+"""The backends, in the order of their facts; a name that none of them claims has no entry."""
+
+
+def of_device(name: str) -> Backend | None:
+    """The backend of a queue or device by its name: `CUDA0`, `ROCm1`, `CPU`."""
+    stem = _NUMBER.sub("", name).casefold()
+    return next((b for b in TABLE if stem in {d.casefold() for d in (*b.devices, b.name)}), None)
+
+
+def attributes(name: str, *, integrated: bool = False) -> dict[str, Any]:
+    """The attributes of a `backend` row that the table knows for a device name; empty for an unknown one.
+
+    integrated: what the device is; whether its backend says so is the table's to know.
+    """
+    known = of_device(name)
+    if known is None:
+        return {}
+    says = integrated and known.reports_integrated
+    host = f"{_NUMBER.sub('', name)}_Host"
+    in_place = known.host_buffer and (known.accepts_host == "yes" or (known.accepts_host == "if integrated" and says))
+    accepts = [name, host] if in_place else [name]
+    row: dict[str, Any] = {
+        "device": name,
+        "type": "igpu" if says else known.type,
+        "async": known.declares_async,
+        "events": known.events,
+        "integrated": says,
+        "host_buffer": known.host_buffer,
+        "synchronous": not known.synchronize,
+    }
+    if known.type != "cpu" and known.accepts_host != "yes":
+        row["accepts"] = accepts
+    if known.drains:
+        row["drains"] = list(known.drains)
+    return row
+
+
+def completed(queue: Queue) -> Queue:
+    """A queue of a trace with what the trace leaves open filled in from the table; itself if there is nothing to do."""
+    known = attributes(queue.family, integrated=bool(queue.flags.get("integrated")))
+    if not known or queue.row < 0:
+        return queue
+    flags = {key: known.get(key) if value is None else value for key, value in queue.flags.items()}
+    accepts = queue.accepts if queue.accepts is not None else known.get("accepts")
+    if flags == queue.flags and accepts == queue.accepts:
+        return queue
+    return replace(queue, flags=flags, accepts=accepts)
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """The table as plain values, for tables and tests."""
+    for backend in TABLE:
+        yield {key: getattr(backend, key) for key in Backend.__slots__}

@@ -1,0 +1,72 @@
+"""`copy-unordered`: a copy between queues runs on one queue, and the other one was made to wait."""
+
+from __future__ import annotations
+
+from hbtrace.checks.model import Rule, Tally
+from hbtrace.checks.sorts import Sort
+from hbtrace.checks.survey import Row, Survey
+from hbtrace.replay.races import Report
+
+
+class CopyUnordered(Rule):
+    """A copy into a slot that is not ordered after the slot's last reader."""
+
+    id = "copy-unordered"
+    severity = "error"
+    title = "a copy between queues is not ordered after the last reader of the slot it fills"
+    needs = "`copy_async` with `runs_on` (and `after_dst`)"
+    why = "The wait for the slot's reader was put on the destination's queue, and the copy runs on the source's."
+    about = """\
+Pipeline parallelism fills a slot of the destination (`backend#tensor#slot`) by an asynchronous copy. The scheduler
+makes the *destination* wait for whoever read the slot last; a backend that runs the copy on the *source* queue
+(CUDA, HIP) is not ordered by that. `error` for each race of such a copy with work of the destination, naming the
+slots. Mend: let the source wait for the destination's earlier work (`after_dst`), or put the event on the queue
+that copies."""
+
+    def __init__(self, survey: Survey) -> None:
+        super().__init__(survey)
+        self._met = Tally()
+        self._waits: dict[int, int] = {}
+        self._copies = self._told = 0
+        self._waited = 0
+        self._wait_before: dict[int, int] = {}
+
+    def on_event_wait(self, at: Row) -> None:
+        self._waits[at.backend] = at.row
+
+    def on_copy_async(self, at: Row) -> None:
+        dst = at.backend
+        src = at.event.get("src_backend", dst)
+        self._copies += 1
+        self._told += src == dst or "runs_on" in at.event
+        if dst in self._waits:
+            self._wait_before = {at.row: self._waits[dst]}
+
+    def race(self, report: Report, sort: Sort) -> None:
+        if sort != "copy":
+            return
+        rows = [report.earlier.row, report.current.row]
+        wait = self._wait_before.get(report.current.row)
+        if wait is not None:
+            self._waited += 1
+            rows.append(wait)
+        who = f"{report.current.tensor} (read by {report.earlier.actor}, copied by {report.current.actor})"
+        self._met.add(rows, who)
+
+    def finish(self) -> None:
+        if self._met:
+            waited = (
+                f"; {self._waited} had a wait on the destination, which does not hold the copy" if self._waited else ""
+            )
+            self.find(
+                "error",
+                f"{self._met.count} copies fill a slot before its last reader is known to be done:"
+                f" {self._met.names(8)}{waited}",
+                self._met,
+            )
+
+    def missing(self) -> str | None:
+        return None if self._told or not self._copies else self.needs
+
+    def seen(self) -> str:
+        return f"{self._copies} asynchronous copies"

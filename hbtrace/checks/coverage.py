@@ -1,0 +1,237 @@
+"""Coverage: what a run exercised, and so what its clean verdict is worth.
+
+A `Meter` looks on while a trace is replayed (`passage.Passage`) and counts; `Meter.coverage()` judges. It finds no race
+and knows no rule. Two ways to measure nothing come from practice: a batch in one ubatch, and a graph that is rebuilt
+each time so that the reuse path never runs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from hbtrace.checks.passage import Chunk
+from hbtrace.checks.sorts import INPUT_WRITES
+from hbtrace.replay import findings
+from hbtrace.replay.exercise import Exercise
+from hbtrace.replay.order import Clocks
+from hbtrace.replay.program import HOST, JOIN, QUEUE, STEP
+from hbtrace.trace.columns import Columns
+
+Verdict = Literal["exercised", "partly", "not-exercised"]
+
+COUNTERS: Final = (
+    "ubatches", "open_windows", "direct_writes", "inferred_writes", "reuse", "prepare", "warmup", "prefill", "decode",
+    "max_in_flight", "async_queues",
+)  # fmt: skip
+"""The names of `--require`."""
+
+_LATE: Final = (findings.BACKEND, findings.BUFFER, findings.TENSOR, findings.GRAPH)
+_DIRECT: Final = ("set_direct", "get_direct")
+_SYNCS: Final = ("synchronize", "event_synchronize")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The verdict and what it stands on.
+
+    counters: by the names of `COUNTERS`. more: what is counted besides. reasons: why it is not `exercised`. advice:
+    what to change in the run. reports: races of the replay, `hidden` of which need a direct access to be seen at all.
+    """
+
+    verdict: Verdict
+    counters: dict[str, int]
+    more: dict[str, Any]
+    reasons: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+    todo: str = ""
+    """What to change about the first reason."""
+    reports: int = 0
+    hidden: int = 0
+
+    def line(self) -> str:
+        """One line for `analyze` and `diff`."""
+        first = f": {self.reasons[0]}" if self.reasons else ""
+        todo = f"; try {self.todo}" if self.todo else ""
+        return f"coverage: {self.verdict}{first}{todo}"
+
+    def hidden_line(self) -> str:
+        """How much of what was reported hangs on direct accesses."""
+        return f"without direct writes {self.hidden} of {self.reports} reports would have been invisible"
+
+    def to_object(self) -> dict[str, Any]:
+        """The `coverage` of JSON documents."""
+        return {
+            "verdict": self.verdict,
+            **self.counters,
+            **self.more,
+            "reports": self.reports,
+            "invisible_without_direct": self.hidden,
+            "reasons": self.reasons,
+            "advice": self.advice,
+        }
+
+
+@dataclass(slots=True)
+class _Queue:
+    """The computes of one asynchronous queue."""
+
+    pending: deque[int] = field(default_factory=deque)
+    computes: int = 0
+    most: int = 0
+    at_once: int = 0
+    """Computes that were waited for before the host or the queue did anything else."""
+    fresh: bool = False
+
+
+class Meter:
+    """An observer of a `Passage`: show it every chunk, then ask for the `coverage`."""
+
+    def __init__(self) -> None:
+        self.exercise = Exercise()
+        self.windows = self.open_windows = 0
+        self.events: dict[str, int] = {}
+        self.phases: dict[str, int] = {}
+        self.reports = self.hidden = 0
+        self.late = 0
+        self.rings: set[int] = set()
+        self._clocks = Clocks()
+        self._queues: dict[int, _Queue] = {}
+        self._issued = False
+        self._direct: set[int] = set()
+        self._chunks_of_split: dict[int, int] = {}
+        self._per_node = 0
+
+    def take(self, chunk: Chunk) -> None:
+        columns = Columns(chunk.batch)
+        evs = columns.strings("ev")
+        self._markers(chunk, columns, evs)
+        self.exercise = chunk.lowering.exercise
+        self.late = sum(chunk.lowering.findings.count(kind) for kind in _LATE)
+        splits = columns.ints("split", -1)
+        code = iter(chunk.program.code)
+        for op, actor, other, footprint, row in zip(*[code] * STEP, strict=True):
+            self._clocks.step(op, actor, other)
+            ev = evs[row - chunk.first]
+            if op == QUEUE:
+                self._queued(actor, other, ev, splits[row - chunk.first])
+            elif op == HOST:
+                self._host(actor, ev, splits[row - chunk.first], footprint)
+            elif op == JOIN and ev in _SYNCS:
+                self._waited(other)
+        for report in chunk.reports:
+            self.reports += 1
+            self.hidden += report.current.row in self._direct or report.earlier.row in self._direct
+
+    def keep(self, rows: set[int]) -> None:
+        self._direct &= rows
+
+    def coverage(self) -> Coverage:
+        """The verdict on everything taken so far."""
+        from hbtrace.checks.verdict import judge
+
+        return judge(self)
+
+    @property
+    def async_queues(self) -> int:
+        """Asynchronous queues that computed; where nothing was computed, those that accessed memory."""
+        return len(self._queues) or len(self.exercise.queues)
+
+    @property
+    def max_in_flight(self) -> int:
+        return max((queue.most for queue in self._queues.values()), default=0)
+
+    @property
+    def serial_queues(self) -> int:
+        """Asynchronous queues that never had two computes in flight."""
+        return sum(queue.most < 2 for queue in self._queues.values())
+
+    @property
+    def waited_queues(self) -> int:
+        """Queues declared asynchronous that were waited for at once after each of their computes."""
+        return sum(queue.computes > 1 and queue.at_once == queue.computes for queue in self._queues.values())
+
+    @property
+    def serialized(self) -> bool:
+        """An eval callback, or something like it: each split computed piece by piece, with a wait behind each."""
+        return self._per_node > 0 and self.waited_queues == len(self._queues)
+
+    def counters(self) -> dict[str, int]:
+        counted = self.exercise.counters()
+        values = {
+            **{name: counted[name] for name in ("ubatches", "direct_writes", "inferred_writes", "reuse")},
+            **{phase: self.phases.get(phase, 0) for phase in ("warmup", "prefill", "decode")},
+            "open_windows": self.open_windows,
+            "prepare": self.events.get("sched_prepare", 0),
+            "max_in_flight": self.max_in_flight,
+            "async_queues": self.async_queues,
+        }
+        return {name: values[name] for name in COUNTERS}
+
+    # inside
+
+    def _markers(self, chunk: Chunk, columns: Columns, evs: list[str | None]) -> None:
+        names, counts = np.unique(np.array([ev or "" for ev in evs], dtype=object).astype(str), return_counts=True)
+        found = dict(zip(names.tolist(), counts.tolist(), strict=True))
+        for ev, count in found.items():
+            self.events[ev] = self.events.get(ev, 0) + count
+        if "ubatch" in found:
+            for ev, phase in zip(evs, columns.strings("phase"), strict=True):
+                if ev == "ubatch" and phase is not None:
+                    self.phases[phase] = self.phases.get(phase, 0) + 1
+        if "sched" in found:
+            rings = columns.ints("ring", 0)
+            self.rings.update(ring for ev, ring in zip(evs, rings, strict=True) if ev == "sched")
+        if "sched_alloc" in found:
+            reserve = columns.flags("reserve", default=False)
+            self.events["reserve"] = self.events.get("reserve", 0) + sum(
+                r for ev, r in zip(evs, reserve, strict=True) if ev == "sched_alloc"
+            )
+        if "set_direct" in found or "get_direct" in found:
+            self._direct.update(chunk.first + k for k, ev in enumerate(evs) if ev in _DIRECT)
+
+    def _queued(self, actor: int, host: int, ev: str | None, split: int) -> None:
+        if actor in self.exercise.synchronous:
+            return
+        if ev != "compute":
+            if actor in self._queues:
+                self._queues[actor].fresh = False
+            return
+        queue = self._queues.setdefault(actor, _Queue())
+        self._drop_known(actor, queue, host)
+        queue.pending.append(self._clocks.of(actor)[actor])
+        queue.most = max(queue.most, len(queue.pending))
+        queue.computes += 1
+        queue.fresh = True
+        self._issued = True
+        if split >= 0:
+            self._chunks_of_split[split] = self._chunks_of_split.get(split, 0) + 1
+
+    def _host(self, actor: int, ev: str | None, split: int, footprint: int) -> None:
+        for queue in self._queues.values():
+            queue.fresh = False
+        if ev not in INPUT_WRITES or split != -1 or footprint < 0:
+            return
+        self._per_node += any(count > 1 for count in self._chunks_of_split.values())
+        self._chunks_of_split.clear()
+        if not self._issued:
+            return
+        self._issued = False
+        self.windows += 1
+        for number, queue in self._queues.items():
+            self._drop_known(number, queue, actor)
+        self.open_windows += any(queue.pending for queue in self._queues.values())
+
+    def _waited(self, actor: int) -> None:
+        queue = self._queues.get(actor)
+        if queue is not None and queue.fresh:
+            queue.at_once += 1
+            queue.fresh = False
+
+    def _drop_known(self, actor: int, queue: _Queue, host: int) -> None:
+        known = self._clocks.of(host).get(actor, 0)
+        while queue.pending and queue.pending[0] <= known:
+            queue.pending.popleft()

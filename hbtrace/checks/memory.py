@@ -1,0 +1,143 @@
+"""`memory-reuse` and `use-after-free`: bytes given to somebody else, or to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from hbtrace.checks.model import Rule, Tally
+from hbtrace.checks.passage import Chunk
+from hbtrace.checks.sorts import Sort
+from hbtrace.checks.survey import Row, Survey
+from hbtrace.replay import findings
+from hbtrace.replay.races import Report
+
+_RANGE_KEYS: Final = ("src", "dst", "host_range")
+
+
+class MemoryReuse(Rule):
+    """The allocator gave bytes on before everybody was done with them."""
+
+    id = "memory-reuse"
+    severity = "error"
+    title = "two root tensors race over the same bytes: the allocator reused memory in flight"
+    needs = "`tensor` with `view_of`, and accesses by tensor"
+    why = "The two tensors have nothing to do with each other but their place, so no edge of the graph can order them."
+    about = """\
+A race whose two sides are different *root* tensors (the view root owns the bytes and is what the allocator frees;
+asking the accessed tensor misses every access through a view). One queue reads a tensor in place, the allocator
+frees it behind its last consumer in graph order, and a later split of another backend writes what was put there.
+The finding says how many bytes pinning until synchronized would have kept out of the allocator's reuse. Mend: keep
+memory that another backend may still be reading out of the pool until that backend was synchronized."""
+
+    def __init__(self, survey: Survey) -> None:
+        super().__init__(survey)
+        self._met = Tally()
+        self._pinned: dict[str, int] = {}
+
+    def race(self, report: Report, sort: Sort) -> None:
+        if sort != "allocator":
+            return
+        earlier, current = report.earlier, report.current
+        self._met.add((earlier.row, current.row), f"{earlier.root} / {current.root} in {report.buffer}")
+        size = self.survey.tables.size(earlier.root_id) or report.bytes
+        name = earlier.root or "-"
+        self._pinned[name] = max(size, self._pinned.get(name, 0))
+
+    def finish(self) -> None:
+        if self._met:
+            self.find(
+                "error",
+                f"{self._met.count} races between different root tensors over the same bytes: {self._met.names()};"
+                f" pinning until synchronized would have kept {sum(self._pinned.values())} bytes",
+                self._met,
+            )
+
+    def missing(self) -> str | None:
+        return None if self.survey.tables.tensors else "`tensor` rows, and accesses by tensor"
+
+    def seen(self) -> str:
+        return "no race is between two root tensors"
+
+
+class UseAfterFree(Rule):
+    """Accesses to a buffer, or work for a queue, that was freed."""
+
+    id = "use-after-free"
+    severity = "error"
+    title = "a buffer or a queue is used after it was freed"
+    needs = "`buffer_free` or `backend_free`"
+    why = "The memory may be another tensor's by now, or gone."
+    about = """\
+`error` for each row that accesses a buffer after its `buffer_free` (freeing it again is one, zero bytes are none);
+`warning` for rows that give work to a backend after its `backend_free`. Neither is a race: order would not mend it."""
+
+    def __init__(self, survey: Survey) -> None:
+        super().__init__(survey)
+        self._buffers, self._queues = Tally(), Tally()
+        self._freed_queues: set[int] = set()
+        self._count = 0
+        self._look = False
+
+    def batch(self, chunk: Chunk) -> None:
+        count = chunk.lowering.findings.count(findings.USE_AFTER_FREE)
+        self._look, self._count = count > self._count, count
+
+    def on_backend(self, at: Row) -> None:
+        self._freed_queues.discard(at.event.get("id", -1))
+
+    def on_backend_free(self, at: Row) -> None:
+        self._freed_queues.add(at.backend)
+
+    def step(self, at: Row) -> None:
+        if at.backend in self._freed_queues:
+            self._queues.add([at.row], self.survey.backend_name(at.backend))
+        if not self._look:
+            return
+        tables = self.survey.tables
+        dead = {ident for ident, size in _touched(at, self.survey) if ident in tables.freed and size}
+        if dead:
+            self._buffers.add([at.row], ", ".join(str(tables.buffers.get(b, {}).get("name", f"?{b}")) for b in dead))
+
+    def finish(self) -> None:
+        if self._buffers:
+            self.find(
+                "error",
+                f"{self._buffers.count} rows use a buffer after it was freed: {self._buffers.names()}",
+                self._buffers,
+            )
+        if self._queues:
+            self.find(
+                "warning",
+                f"{self._queues.count} rows use a queue after it was freed: {self._queues.names()}",
+                self._queues,
+            )
+
+    def missing(self) -> str | None:
+        events = self.survey.events
+        return None if events.get("buffer_free") or events.get("backend_free") else self.needs
+
+    def seen(self) -> str:
+        return f"{self.survey.events.get('buffer_free', 0)} buffers freed"
+
+
+def _touched(at: Row, survey: Survey) -> Iterator[tuple[int, int]]:
+    """(buffer, whether it has bytes) of everything that a row accesses, the addresses being those in force."""
+    event, tables = at.event, survey.tables
+    if at.ev in ("buffer_clear", "buffer_free"):
+        yield event.get("buffer", -1), 1
+        return
+    ranges: list[dict[str, Any]] = []
+    if "tensor" in event:
+        ranges.append({"tensor": event["tensor"], **({"size": event["size"]} if "size" in event else {})})
+    ranges += [event[key] for key in _RANGE_KEYS if isinstance(event.get(key), dict)]
+    ranges += [*(event.get("reads") or ()), *(event.get("writes") or ())]
+    if at.ev == "compute":
+        for node in tables.graphs.get(event.get("graph", -1), {}).get("nodes") or ():
+            ranges += [*(node.get("reads") or ()), *(node.get("writes") or ())]
+    for r in ranges:
+        if not isinstance(r, dict):
+            continue
+        tensor = r.get("tensor", -1)
+        buffer = tables.place(tensor)[0] if tensor != -1 else r.get("buffer", -1)
+        yield buffer, r.get("size", tables.size(tensor) or 1)

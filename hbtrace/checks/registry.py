@@ -1,0 +1,56 @@
+"""All rules, in the order of their ids in the documentation, which is the order of the output."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hbtrace.checks.caches import AliasMoved, StaleUid
+from hbtrace.checks.copies import CopyUnordered
+from hbtrace.checks.hazard import CpuSplitInPlace, InPlaceHazard
+from hbtrace.checks.lives import EventOrder, FreedInFlight, RedundantWait
+from hbtrace.checks.memory import MemoryReuse, UseAfterFree
+from hbtrace.checks.model import Judgement, Rule
+from hbtrace.checks.placement import Placement
+from hbtrace.checks.ring import PrepareMissing, PrepareTwice, RingRotation
+from hbtrace.checks.strata_rules import STRATA_RULES
+from hbtrace.errors import UsageError
+
+SCHEDULER_RULES: Final[tuple[type[Rule], ...]] = (
+    InPlaceHazard,
+    CpuSplitInPlace,
+    RingRotation,
+    PrepareMissing,
+    PrepareTwice,
+    StaleUid,
+    AliasMoved,
+    MemoryReuse,
+    Placement,
+    CopyUnordered,
+    EventOrder,
+    FreedInFlight,
+    UseAfterFree,
+    RedundantWait,
+)
+
+"""The rules of the ggml scheduler and of backends as such."""
+
+RULES: Final[tuple[type[Rule], ...]] = (*SCHEDULER_RULES, *STRATA_RULES)
+
+
+def concerns(judgement: Judgement) -> bool:
+    """Whether a rule has to do with a trace: those of an engine that is not in it are not even "not checkable"."""
+    return not (judgement.id.startswith("strata.") and judgement.status == "not checkable")
+
+
+def rule(ident: str) -> type[Rule]:
+    """The rule of an id. Raises UsageError with a suggestion."""
+    from difflib import get_close_matches
+
+    wanted = ident.replace("_", "-")
+    found = {r.id: r for r in RULES}
+    if wanted in found:
+        return found[wanted]
+    near = get_close_matches(wanted, found, 1, 0.5)
+    raise UsageError(
+        f"no check `{ident}`: " + (f"did you mean `{near[0]}`?" if near else f"they are {', '.join(found)}")
+    )

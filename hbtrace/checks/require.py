@@ -1,0 +1,50 @@
+"""`--require`: a list of counters that a run must reach, as text, and which of them it misses."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from hbtrace.checks.coverage import COUNTERS, Coverage
+from hbtrace.errors import UsageError
+
+_TERM: Final = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*(>=|<=|==|=|>|<)\s*([0-9]{1,18})\s*")
+_COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
+    ">=": operator.ge, "<=": operator.le, "==": operator.eq, "=": operator.eq, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
+
+
+class Requirement(NamedTuple):
+    """One term, `ubatches>=2`."""
+
+    counter: str
+    operator: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.counter}{self.operator}{self.number}"
+
+
+def parse(text: str) -> list[Requirement]:
+    """The terms of a list separated by commas. Raises UsageError."""
+    out = []
+    for term in text.split(","):
+        match = _TERM.fullmatch(term)
+        if match is None:
+            raise UsageError(f"--require: {term.strip()!r} is no term such as ubatches>=2")
+        name = match[1].replace("-", "_").lower()
+        if name not in COUNTERS:
+            raise UsageError(f"--require: no counter {match[1]!r}; they are {', '.join(COUNTERS)}")
+        out.append(Requirement(name, match[2], int(match[3])))
+    return out
+
+
+def unmet(requirements: list[Requirement], coverage: Coverage) -> list[str]:
+    """A sentence for each requirement that a run does not meet."""
+    return [
+        f"{r} is not met: {r.counter} is {coverage.counters[r.counter]}"
+        for r in requirements
+        if not _COMPARE[r.operator](coverage.counters[r.counter], r.number)
+    ]

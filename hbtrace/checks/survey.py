@@ -1,0 +1,231 @@
+"""Feeds the rules: a trace row by row, with the order and the tables as they stand after each row.
+
+It decides nothing. The clocks are the contract's (`replay.order`), the bytes are the lowering's; what ids mean at a
+row is kept here, because the lowering stands at the end of its batch already.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hbtrace.checks.model import Rule
+from hbtrace.checks.passage import Chunk
+from hbtrace.checks.rounds import Rounds
+from hbtrace.checks.sorts import Side, Sort, sort_of
+from hbtrace.checks.sound import sound_rows
+from hbtrace.replay.definitions import HOST_NAME, follow
+from hbtrace.replay.lower import Lowering
+from hbtrace.replay.order import Clocks, Step
+from hbtrace.replay.program import PIECE, QUEUE, STEP
+from hbtrace.replay.races import Report
+from hbtrace.trace.vocabulary import REQUIRED
+
+Event = dict[str, Any]
+Piece = tuple[int, int, int, int, int]
+"""(space, lo, hi, number of the access, 1 for a write)"""
+
+
+@dataclass(slots=True)
+class Row:
+    """One row, done: its event, its steps, who issued it."""
+
+    row: int
+    ev: str
+    event: Event
+    steps: list[Step]
+
+    @property
+    def backend(self) -> int:
+        return int(self.event.get("backend", -1))
+
+    @property
+    def work(self) -> Step | None:
+        """The step that queues work, the last of them if there are two."""
+        return next((step for step in reversed(self.steps) if step.op == QUEUE), None)
+
+
+@dataclass(slots=True)
+class Tables:
+    """What the ids of a trace mean at the present row: the newest definition of each."""
+
+    backends: dict[int, Event] = field(default_factory=dict)
+    buffers: dict[int, Event] = field(default_factory=dict)
+    tensors: dict[int, Event] = field(default_factory=dict)
+    graphs: dict[int, Event] = field(default_factory=dict)
+    scheds: dict[int, Event] = field(default_factory=dict)
+    freed: set[int] = field(default_factory=set)
+    """Buffers whose life has ended."""
+
+    def define(self, ev: str, event: Event) -> None:
+        table: dict[int, Event] | None = getattr(self, f"{ev}s", None)
+        if table is not None:
+            table[event["id"]] = event
+            if ev == "buffer":
+                self.freed.discard(event["id"])
+
+    def root(self, tensor: int) -> int:
+        """The id of the tensor that owns the bytes."""
+        return follow(tensor, lambda t: int(self.tensors.get(t, {}).get("view_of", -1)))
+
+    def name(self, tensor: int) -> str:
+        return str(self.tensors.get(tensor, {}).get("name", f"?{tensor}"))
+
+    def size(self, tensor: int) -> int:
+        """Bytes of a tensor, 0 where the trace does not say."""
+        return int(self.tensors.get(tensor, {}).get("size", 0))
+
+    def buffer_of(self, tensor: int) -> Event:
+        """The buffer in which a tensor lies, empty if unknown."""
+        return self.buffers.get(self.tensors.get(tensor, {}).get("buffer", -1), {})
+
+    def place(self, tensor: int) -> tuple[int, int]:
+        """(buffer, offset) of a tensor."""
+        event = self.tensors.get(tensor, {})
+        return int(event.get("buffer", -1)), int(event.get("offset", 0))
+
+
+class Survey:
+    """Give it chunks with `take`; it calls the rules. Then ask it what stands at the present row."""
+
+    def __init__(self, rules: list[type[Rule]]) -> None:
+        self.tables = Tables()
+        self.clocks = Clocks()
+        self.rounds = Rounds(self.tables)
+        self.meta: Event = {}
+        self.events: dict[str, int] = {}
+        """Rows by event."""
+        self.actors: dict[int, int] = {}
+        """The actor of each backend id that did anything, at the present row."""
+        self.rules = [rule(self) for rule in rules]
+        self.lowering: Lowering | None = None
+        self._seen_actors = 1  # the first is HOST
+        self._hosts = [0]
+        self._pieces: dict[int, list[Piece]] = {}
+        self._handlers: dict[str, list[Callable[[Row], None]]] = {}
+        for rule in self.rules:
+            for name in dir(rule):
+                if name.startswith("on_"):
+                    self._handlers.setdefault(name[3:], []).append(getattr(rule, name))
+        self._watching = [rule for rule in self.rules if type(rule).step is not Rule.step]
+        self.sorts: Counter[Sort] = Counter()
+        """Races by what they are."""
+        self._works: dict[int, tuple[str, int]] = {}
+
+    def take(self, chunk: Chunk) -> None:
+        """The next batch, replayed."""
+        self.lowering = chunk.lowering
+        self._hosts = [actor for actor, family in enumerate(chunk.lowering.names.families) if family == HOST_NAME]
+        self._keep_pieces(chunk)
+        for rule in self.rules:
+            rule.batch(chunk)
+        events = sound_rows(chunk.batch)
+        if not chunk.first and events and events[0].get("ev") == "meta":
+            self.meta = events[0]
+        code = iter(chunk.program.code)
+        steps = zip(*[code] * STEP, strict=True)
+        step = next(steps, None)
+        reports, told = chunk.reports, 0
+        for row, event in enumerate(events, chunk.first):
+            mine: list[Step] = []
+            while step is not None and step[4] == row:
+                mine.append(self._do(step))
+                step = next(steps, None)
+            self._row(Row(row, str(event.get("ev") or ""), event, mine))
+            while told < len(reports) and reports[told].current.row <= row:
+                self._race(reports[told])
+                told += 1
+
+    def keep(self, rows: set[int]) -> None:
+        self._works = {row: self._works[row] for row in rows if row in self._works}
+
+    def finish(self) -> None:
+        for rule in self.rules:
+            rule.finish()
+
+    def pieces(self, footprint: int) -> list[Piece]:
+        """The bytes of a step: of each access, in order."""
+        return self._pieces.get(footprint, [])
+
+    def pending(self, actor: int, clock: int | None = None) -> bool:
+        """Whether no host thread knows that an actor's step of that clock is done; by default its newest step."""
+        since = self.clocks.of(actor).get(actor, 0) if clock is None else clock
+        return all(self.clocks.of(host).get(actor, 0) < since for host in self._hosts)
+
+    def asynchronous(self, backend: int) -> bool:
+        """Whether work of a backend may still run when the call has returned, as far as the trace says."""
+        event = self.tables.backends.get(backend, {})
+        return not event.get("synchronous", False) and event.get("async", True) is not False
+
+    def is_host_work(self, backend: int) -> bool:
+        """Whether a backend computes where the host does, and is done when the call returns."""
+        return bool(self.tables.backends.get(backend, {}).get("synchronous", False))
+
+    def backend_name(self, backend: int) -> str:
+        return str(self.tables.backends.get(backend, {}).get("name", f"?{backend}"))
+
+    def actor_name(self, actor: int) -> str:
+        return self.lowering.names.actors[actor] if self.lowering is not None else f"?{actor}"
+
+    # inside
+
+    def _do(self, step: tuple[int, ...]) -> Step:
+        op, actor, other, footprint, row = step
+        return Step(op, actor, other, footprint, row, self.clocks.step(op, actor, other))
+
+    def _row(self, at: Row) -> None:
+        ev = at.ev
+        if any(at.event.get(key, -1) == -1 for key in REQUIRED.get(ev, ())):
+            return  # the replay skips it, too
+        self.events[ev] = self.events.get(ev, 0) + 1
+        if ev in ("backend", "buffer", "tensor", "graph", "sched"):
+            self.tables.define(ev, at.event)
+            if ev == "backend":
+                self._new_actor(at.event)
+        elif at.steps:
+            self._undefined_actor(at)
+            self._works[at.row] = ev, at.event.get("backend", -1)
+            for rule in self._watching:
+                rule.step(at)
+        self.rounds.row(at.row, ev, at.event)
+        for handler in self._handlers.get(ev, ()):
+            handler(at)
+        if ev == "buffer_free":
+            self.tables.freed.add(at.event.get("buffer", -1))
+
+    def _new_actor(self, event: Event) -> None:
+        """The actor of a `backend` row: actors are given out in the order of these rows, host threads aside."""
+        names = self.lowering.names.families if self.lowering is not None else []
+        name = event.get("name")
+        while self._seen_actors < len(names):
+            self._seen_actors += 1
+            if names[self._seen_actors - 1] == name:
+                self.actors[event["id"]] = self._seen_actors - 1
+                return
+
+    def _undefined_actor(self, at: Row) -> None:
+        """A backend used before its definition: its row tells."""
+        ident, work = at.event.get("backend", -1), at.work
+        if work is not None and at.ev != "copy_async" and ident not in self.actors:
+            self.actors[ident] = work.actor
+
+    def _race(self, report: Report) -> None:
+        sort = sort_of(report, self._side(report.earlier.row), self._side(report.current.row))
+        self.sorts[sort] += 1
+        for rule in self.rules:
+            rule.race(report, sort)
+
+    def _side(self, row: int) -> Side:
+        ev, backend = self._works.get(row, ("", -1))
+        return Side(ev, backend != -1 and self.is_host_work(backend), backend)
+
+    def _keep_pieces(self, chunk: Chunk) -> None:
+        program = chunk.program
+        if program.forget_footprints:
+            self._pieces.clear()
+        flat, bounds = program.pieces, program.bounds
+        for k, footprint in enumerate(program.footprints):
+            values = iter(flat[bounds[k] : bounds[k + 1]])
+            self._pieces[footprint] = list(zip(*[values] * PIECE, strict=True))

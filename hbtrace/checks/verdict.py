@@ -1,0 +1,105 @@
+"""From what was counted to a verdict, each reason with what to change in the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hbtrace.checks.coverage import Coverage, Verdict
+
+if TYPE_CHECKING:
+    from hbtrace.checks.coverage import Meter
+
+Reason = tuple[str, str]
+"""(why, what to change)"""
+
+
+def judge(meter: Meter) -> Coverage:
+    """`not-exercised`: nothing could have raced. `partly`: a part of the machinery did not run. Else `exercised`."""
+    nothing, lacks = _nothing(meter), _lacks(meter)
+    verdict: Verdict = "not-exercised" if nothing else "partly" if lacks else "exercised"
+    told = nothing or lacks
+    hints = [todo for _, todo in told if todo] + _hints(meter)
+    events = meter.events
+    more = {
+        "windows": meter.windows,
+        "rebuilt": events.get("sched_alloc", 0) - events.get("reserve", 0),
+        "computes": meter.exercise.computes,
+        "serial_queues": meter.serial_queues,
+        "waited_at_once": meter.waited_queues,
+        "eval_callback": meter.serialized,
+        "recording_late": meter.late > 0,
+    }
+    reasons = [why for why, _ in told]
+    todo = told[0][1] if told else ""
+    return Coverage(
+        verdict, meter.counters(), more, reasons, list(dict.fromkeys(hints)), todo, meter.reports, meter.hidden
+    )  # fmt: skip
+
+
+def _nothing(meter: Meter) -> list[Reason]:
+    """Why nothing could have raced, the deepest reason alone."""
+    if not meter.exercise.queues and not meter.exercise.synchronous and not meter.exercise.hosts:
+        return [("no event of this trace accesses memory", "record the run with the recording library")]
+    if not meter.async_queues:
+        return [("no asynchronous backend was given work", "offload layers to a device (`-ngl`)")]
+    if meter.serialized:
+        return [("each node was waited for, which hides everything", "run without an eval callback")]
+    if not meter.exercise.computes:
+        return []  # another engine's queued work: no ubatches to speak of
+    ubatches = meter.counters()["ubatches"]
+    if ubatches == 1 or not meter.windows:
+        return [
+            ("a single ubatch: nothing was written after a compute was issued", "a smaller `-ub` or a longer prompt")
+        ]
+    if not meter.open_windows:
+        return [
+            (
+                f"none of {meter.windows} windows between issue and next input write was open: the host had waited"
+                " each time",
+                "a smaller `-ub` or a longer prompt: more than one ubatch before results are read",
+            )
+        ]
+    return []
+
+
+def _lacks(meter: Meter) -> list[Reason]:
+    """What did not run."""
+    out: list[Reason] = []
+    counted, exercise = meter.counters(), meter.exercise
+    scheduled = any(meter.events.get(ev) for ev in ("sched_alloc", "sched_reuse", "sched_compute"))
+    if not exercise.direct_writes and not exercise.inferred_writes and exercise.computes:
+        out.append(
+            ("no direct write was announced or inferred", "a build or recorder that announces `tensor->data` writes")
+        )
+    if scheduled and not exercise.reuse:
+        out.append(
+            (
+                "the graph was rebuilt each time: the reuse path never ran",
+                "a smaller `-ub`, so that ubatches have one shape, and no LLAMA_GRAPH_REUSE_DISABLE",
+            )
+        )
+    if max(meter.rings, default=0) > 1 and exercise.reuse and not counted["prepare"]:
+        out.append(("the ring is engaged and prepare was never called", "an engine that calls it in the reuse path"))
+    if exercise.computes and meter.max_in_flight < 2:
+        todo = (
+            "a device that computes on host memory in place, or several devices in a pipeline: this one is waited for"
+        )
+        out.append(("no queue ever had two computes in flight", todo))
+    if meter.waited_queues:
+        out.append(
+            (f"{meter.waited_queues} queues were waited for after each compute", "no HIP_LAUNCH_BLOCKING and the like")
+        )
+    if meter.phases and not counted["prefill"]:
+        out.append(("no prefill was seen", "a prompt of several ubatches"))
+    if meter.phases and not counted["decode"]:
+        out.append(("no decode was seen", "generate some tokens (`-n 16`)"))
+    if meter.late:
+        out.append(("the recording began late: ids are used that were never defined", "record from the start"))
+    return out
+
+
+def _hints(meter: Meter) -> list[str]:
+    """What is worth a change and takes nothing from the verdict."""
+    if meter.phases and not meter.phases.get("warmup"):
+        return ["drop `--no-warmup`: some graphs are only built after a warm-up"]
+    return []

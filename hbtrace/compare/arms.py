@@ -1,0 +1,275 @@
+"""Two arms of one workload, off and on: whether replies and state are equal, and which is faster.
+
+What it is: request by request over the logs of a Strata run, with what cannot be compared told apart from what is equal
+and from what differs; then speed, with no claim where the spread within an arm is wider than the difference. What it is
+not: a proof. State hashes cover what they hash (stage 0), and see no protocol (`hbtrace check` does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from hbtrace.importers.strata_log import Log, LoggedRequest
+
+Verdict = Literal["equal", "differs", "missing", "not comparable"]
+
+STALE: Final = "stale"
+"""Cells past the end: told apart, for nothing should read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestVerdict:
+    """One request of one pair of runs. `first` names the first difference, or why there is no comparing."""
+
+    run: int
+    request: int
+    verdict: Verdict
+    first: str = ""
+    stale: bool = False
+    """The stale cells differ, and nothing else."""
+    replied: bool = True
+    """Both replies were there."""
+    hashed: bool = True
+    """Both state hashes were there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """A quantity of both arms, one value a run. `claim` is None where nothing can be claimed; `why` then says why."""
+
+    name: str
+    off: tuple[float, ...]
+    on: tuple[float, ...]
+    claim: float | None
+    """The relative difference, on against off."""
+    why: str = ""
+
+    @property
+    def means(self) -> tuple[float, float]:
+        return _mean(self.off), _mean(self.on)
+
+    @property
+    def spread(self) -> float:
+        """The wider range within an arm."""
+        return max(_range(self.off), _range(self.on))
+
+
+@dataclass
+class ArmsVerdict:
+    """All of it. `engaged`: for each arm and run whether the ring said that it was on."""
+
+    requests: list[RequestVerdict] = field(default_factory=list)
+    speeds: list[Speed] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """Why the arms are not what they should be: no engagement line, other settings."""
+    notes: list[str] = field(default_factory=list)
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(found.verdict == verdict for found in self.requests)
+
+    @property
+    def compared(self) -> int:
+        """Requests that could be compared: N of N."""
+        return self.count("equal") + self.count("differs") + self.count("missing")
+
+    @property
+    def comparable(self) -> bool:
+        return self.compared > 0 and not self.problems
+
+    @property
+    def differs(self) -> bool:
+        return self.compared > self.count("equal")
+
+
+def compare(off: Sequence[Log], on: Sequence[Log]) -> ArmsVerdict:
+    """Runs of an arm in the order in which they ran. Run k of `on` is held against run k of `off`, or its last."""
+    verdict = ArmsVerdict()
+    for number, run in enumerate(on):
+        verdict.requests += _requests(number, off[min(number, len(off) - 1)], run)
+    _engagement(verdict, off, on)
+    _settings(verdict, [*off, *on])
+    _exercised(verdict, off, on)
+    verdict.speeds = _speeds(off, on)
+    return verdict
+
+
+# equality
+
+
+def _requests(run: int, off: Log, on: Log) -> list[RequestVerdict]:
+    out = []
+    for number in range(max(len(off.requests), len(on.requests))):
+        if number >= len(on.requests) or number >= len(off.requests):
+            arm = "on" if number >= len(on.requests) else "off"
+            out.append(RequestVerdict(run, number, "missing", f"the {arm} run has no such request"))
+        else:
+            out.append(_request(run, number, off.requests[number], on.requests[number]))
+    return out
+
+
+def _request(run: int, number: int, off: LoggedRequest, on: LoggedRequest) -> RequestVerdict:
+    replied = off.ended and on.ended
+    hashed = off.hash is not None and on.hash is not None
+    if off.error or on.error:
+        if bool(off.error) != bool(on.error):
+            arm = "off" if off.error else "on"
+            return RequestVerdict(run, number, "differs", f"the {arm} run failed: {off.error or on.error}")
+        return RequestVerdict(run, number, "not comparable", "both failed", replied=replied, hashed=hashed)
+    reply = _reply(off, on) if replied else ""
+    if reply:
+        return RequestVerdict(run, number, "differs", reply, replied=replied, hashed=hashed)
+    if (off.hash is None) != (on.hash is None):
+        arm = "off" if off.hash is None else "on"
+        return RequestVerdict(run, number, "missing", f"the {arm} run has no state hash", hashed=False)
+    if not hashed and not replied:
+        return RequestVerdict(
+            run, number, "not comparable", "neither reply nor state hash", replied=False, hashed=False
+        )
+    item = _item(off, on)
+    if item == "L" and _cut(off, on):
+        lengths = " and ".join(found.hash.items.get("L", "?") for found in (off, on) if found.hash is not None)
+        why = f"cut by the length limit: it ends at {lengths}, which depends on timing"
+        return RequestVerdict(run, number, "not comparable", why, replied=replied, hashed=hashed)
+    if item and item != STALE:
+        return RequestVerdict(run, number, "differs", _named(item, off, on), replied=replied, hashed=hashed)
+    return RequestVerdict(run, number, "equal", stale=item == STALE, replied=replied, hashed=hashed)
+
+
+def _reply(off: LoggedRequest, on: LoggedRequest) -> str:
+    """The first difference of two replies, empty if there is none."""
+    for at, (one, other) in enumerate(zip(off.tokens, on.tokens, strict=False)):
+        if one != other:
+            return f"reply: token {at} is {one} and {other}"
+    if len(off.tokens) != len(on.tokens):
+        return f"reply: {len(off.tokens)} and {len(on.tokens)} tokens"
+    one_end, other_end = (found.done.finish if found.done else "" for found in (off, on))
+    return f"finish: {one_end} and {other_end}" if one_end != other_end else ""
+
+
+def _item(off: LoggedRequest, on: LoggedRequest) -> str:
+    """The first item of the state hash that differs, `stale` only if no other does."""
+    if off.hash is None or on.hash is None:
+        return ""
+    one, other = off.hash.items, on.hash.items
+    different = [
+        name for name in [*one, *(name for name in other if name not in one)] if one.get(name) != other.get(name)
+    ]
+    return next((name for name in different if name != STALE), STALE if different else "")
+
+
+def _cut(off: LoggedRequest, on: LoggedRequest) -> bool:
+    """Both ended at their length limit; how much a last window commits beyond it is a matter of timing."""
+    return all(found.done is not None and found.done.finish == "length" for found in (off, on))
+
+
+def _named(item: str, off: LoggedRequest, on: LoggedRequest) -> str:
+    one, other = ((found.hash.items.get(item, "absent") if found.hash else "absent") for found in (off, on))
+    text = f"state: {item} is {one} and {other}"
+    if item == "gdn" and off.layers is not None and on.layers is not None:
+        pairs = zip(off.layers.layers, on.layers.layers, strict=False)
+        first = next((at for at, (a, b) in enumerate(pairs) if a != b), None)
+        if first is not None:
+            text += f", first in GDN layer {first}"
+    return text
+
+
+# what the arms are
+
+
+def _engagement(verdict: ArmsVerdict, off: Sequence[Log], on: Sequence[Log]) -> None:
+    """V1: an arm that measured the wrong mode measures nothing."""
+    for arm, logs, wanted in (("off", off, False), ("on", on, True)):
+        for number, log in enumerate(logs, 1):
+            if log.ring != wanted:
+                said = "never says that the ring was engaged" if wanted else "says that the ring was engaged"
+                refused = f" (refused: {log.refused})" if log.refused else ""
+                verdict.problems.append(f"{arm} run {number} {said}{refused}")
+
+
+def _settings(verdict: ArmsVerdict, logs: Sequence[Log]) -> None:
+    """E6: the switches that a run echoed must be the same."""
+    echoed = [tuple(tuple(sorted(told.values.items())) for told in log.values("switch")) for log in logs]
+    if len(set(echoed)) > 1:
+        verdict.problems.append("the runs echoed different pipeline switches")
+
+
+def _exercised(verdict: ArmsVerdict, off: Sequence[Log], on: Sequence[Log]) -> None:
+    """E7 and V4: windows and undos beside the verdict, and what the hash covers."""
+    for arm, logs in (("off", off), ("on", on)):
+        windows, undos = (
+            sum(sum(step.event == event for _, step in request.block.steps)
+                for log in logs for request in log.requests if request.block)
+            for event in ("V", "U")
+        )  # fmt: skip
+        untested = "" if undos else ": undo untested"
+        verdict.notes.append(f"{arm}: {windows} windows, {undos} undos{untested}")
+    hashed = any(request.hash for log in (*off, *on) for request in log.requests)
+    covers = "stage 0 and the drafter only: later front stages are not in them" if hashed else "nothing: there are none"
+    verdict.notes.append(f"state hashes cover {covers}")
+    serial = sum(request.block is None and not request.error for log in (*off, *on) for request in log.requests)
+    if serial:
+        verdict.notes.append(f"{serial} requests without a pipeline trace, served serially or not traced: not covered")
+
+
+# speed
+
+
+def _speeds(off: Sequence[Log], on: Sequence[Log]) -> list[Speed]:
+    rates = [tuple(rate for log in arm if (rate := _rate(log)) is not None) for arm in (off, on)]
+    speeds = []
+    if all(rates):
+        speeds.append(_speed("decode tokens/s, token-weighted", rates[0], rates[1]))
+    for number in range(max((len(log.requests) for log in (*off, *on)), default=0)):
+        found = _prompt_speed(number, off, on)
+        if found is not None:
+            speeds.append(found)
+    return speeds
+
+
+def _rate(log: Log) -> float | None:
+    """Generated tokens a second over all requests: long ones weigh more."""
+    ended = [request.done for request in log.requests if request.done is not None and request.done.decode_ms > 0]
+    ms = sum(done.decode_ms for done in ended)
+    return 1000 * sum(done.generated for done in ended) / ms if ms else None
+
+
+def _prompt_speed(number: int, off: Sequence[Log], on: Sequence[Log]) -> Speed | None:
+    """ms per window of one request; only where both arms took as many tokens a window."""
+    arms = [[log.requests[number] for log in arm if number < len(log.requests)] for arm in (off, on)]
+    timed = [[found for found in arm if found.timing is not None and found.timing.windows] for arm in arms]
+    if not all(timed):
+        return None
+    values = [tuple(found.timing.ms / found.timing.windows for found in arm if found.timing) for arm in timed]
+    name = f"ms per window, request {number}"
+    each = {_tokens_each(found) for arm in timed for found in arm}
+    if len(each) > 1:
+        low, high = min(each), max(each)
+        return Speed(name, values[0], values[1], None, f"not comparable: {low:.3f} to {high:.3f} tokens per window")
+    return _speed(name, values[0], values[1])
+
+
+def _tokens_each(request: LoggedRequest) -> float:
+    windows = request.timing.windows if request.timing is not None else 1
+    if request.done is not None:
+        return request.done.generated / windows
+    steps = request.block.steps if request.block is not None else []
+    return sum(step.x0 + 1 for _, step in steps if step.event == "V") / windows
+
+
+def _speed(name: str, off: tuple[float, ...], on: tuple[float, ...]) -> Speed:
+    before, after = _mean(off), _mean(on)
+    if min(len(off), len(on)) < 2:
+        return Speed(name, off, on, None, "no claim: one run of an arm has no spread (run off, on, on, off)")
+    if abs(after - before) <= max(_range(off), _range(on)):
+        return Speed(name, off, on, None, "no claim: the spread within an arm is as wide as the difference")
+    return Speed(name, off, on, after / before - 1)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _range(values: Sequence[float]) -> float:
+    return max(values) - min(values)

@@ -1,0 +1,178 @@
+"""The importer of Strata logs, as the rest of hbtrace sees it: which kind of log bytes are, and their events.
+
+What it is: the steps of each request's pipeline trace, played by the engine model (`hbtrace.simulate.strata_engine`)
+in the mode that the log says, so that windows, commits, snapshots, undos and settles get their true edges. What it is
+not: a recording. What a log cannot tell (prompt windows, serial windows, sizes, stages between the first and the last)
+is inferred, and `meta` says so. Broken logs are played as far as they go: the T rules name what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hbtrace.errors import TraceError
+from hbtrace.importers.strata_lines import StateHash, Timing, TraceBegin, record
+from hbtrace.importers.strata_log import Block, Log, LoggedRequest, read_logs
+
+KIND: Final = "strata-log"
+
+_LAYERS: Final = 9
+_LAYER_BYTES: Final = 3268608
+"""The seed's: nine layers are its 29.4 MB."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the log does not say. None: as it says, else the seed's or the smallest that fits."""
+
+    mode: str | None = None
+    stages: int | None = None
+    windows: int | None = None
+    layers: int = _LAYERS
+    layer_bytes: int = _LAYER_BYTES
+
+
+def identify(lines: Iterable[bytes]) -> bool:
+    """Whether these are lines of a Strata log. Ends at the first proof; one line of a reply proves nothing."""
+    for line in lines:
+        if line.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t").startswith((b"{", b"[")):
+            continue
+        if isinstance(record(line), TraceBegin | StateHash | Timing):
+            return True
+    return False
+
+
+def events(lines: Iterable[bytes], settings: Settings | None = None) -> Iterator[dict[str, Any]]:
+    """The events of one capture."""
+    return events_of([lines], settings)
+
+
+def events_of(captures: Sequence[Iterable[bytes]], settings: Settings | None = None) -> Iterator[dict[str, Any]]:
+    """The events of a run whose captures are apart. Raises `TraceError` where none holds a pipeline trace."""
+    from hbtrace.simulate.strata_engine import Engine
+
+    given = settings or Settings()
+    log = read_logs(captures)
+    if not any(request.block is not None for request in log.requests):
+        raise TraceError(
+            "no pipeline trace in this Strata log: record with STRATA_PIPELINE_DEBUG=1 and STRATA_PIPELINE_TRACE=FILE"
+        )
+    shape = _shape(log, given)
+    engine = Engine(shape, [_request(number, logged, shape.stages) for number, logged in enumerate(log.requests)])
+    yield from _with_log(engine.tape.rows, log, shape.mode)
+
+
+def _shape(log: Log, given: Settings) -> Any:
+    from hbtrace.simulate.strata_steps import COPY, RING, Shape
+
+    seen = max(
+        (int(step.event[1]) for request in log.requests if request.block for _, step in request.block.steps
+         if step.event[0] in "LF" and step.event[1:].isdigit()), default=1,
+    )  # fmt: skip
+    mode = given.mode or (RING if log.ring or log.refused else COPY)
+    return Shape(
+        mode=mode, stages=max(given.stages or 2, seen + 1, 2), windows=max(2, given.windows or log.windows),
+        layers=given.layers, layer_bytes=given.layer_bytes, refused="" if given.mode else log.refused,
+    )  # fmt: skip
+
+
+def _request(number: int, logged: LoggedRequest, stages: int) -> Any:
+    """A logged request as the engine plays it."""
+    from hbtrace.simulate.strata_steps import Request
+
+    request = Request(number, resume=False, line=logged.line)
+    if logged.done is not None:
+        request.finish = logged.done.finish
+    if logged.error:
+        request.finish = "error"
+    if logged.block is None:
+        request.pipelined, request.why = False, logged.serial or logged.error or "no pipeline trace"
+        request.serial = [] if logged.error else [(1, 1)]
+        return request
+    request.p0, request.line = logged.block.p0, logged.block.line
+    reused = logged.done.reused if logged.done is not None else 0
+    if logged.block.p0 + 1 > reused:
+        request.prompt = [1]
+    request.steps = _widened(_steps(logged.block), stages)
+    return request
+
+
+def _steps(block: Block) -> list[Any]:
+    from hbtrace.simulate.strata_steps import MOST_TOKENS, Step
+
+    steps = []
+    for line, told in block.steps:
+        at = Step("", seq=max(told.seq, 0), line=line, time=told.time)
+        tokens = min(max(told.x0, 1), MOST_TOKENS)
+        kind = told.event[0]
+        if kind in "LF" and told.event[1:].isdigit():
+            stage = int(told.event[1])
+            steps.append(at._replace(op=kind, stage=stage, tokens=tokens, spec=stage == 0 and told.x1 == 1))
+        elif told.event == "V":
+            steps.append(at._replace(op="V", accepted=max(told.x0, 0), on=told.x1))
+        elif told.event == "U":
+            steps.append(at._replace(op="U", keep=max(told.x0, 1)))
+        else:
+            steps.append(at._replace(op="C", kind=told.event, value=told.x0))
+    return steps
+
+
+def _widened(steps: list[Any], stages: int) -> list[Any]:
+    """The log of a deeper split that names the first and the last stage only: those between, where they can be."""
+    named = max((step.stage for step in steps if step.op in "LF"), default=1)
+    if named + 1 >= stages or named != 1:
+        return steps
+    last, out = stages - 1, []
+    for step in steps:
+        if step.op == "L" and step.stage == 1:
+            for stage in range(1, last):
+                out += [step._replace(stage=stage, line=0), step._replace(op="F", stage=stage, line=0)]
+        if step.op in "LF" and step.stage == 1:
+            step = step._replace(stage=last)
+        out.append(step)
+    return out
+
+
+def _with_log(rows: Sequence[dict[str, Any]], log: Log, mode: str) -> Iterator[dict[str, Any]]:
+    """The engine's rows, with what the log says beside them: hashes, summaries, replies."""
+    notes = (
+        f"Made from a Strata log of {log.lines} lines, mode {mode}. Prompt and serial windows, sizes and the end of"
+        " memory are inferred: the log does not tell them."
+    )
+    if log.unassigned:
+        notes += " " + "; ".join(log.unassigned) + "."
+    for row in rows:
+        if row["ev"] == "meta":
+            row = row | {"producer": "hbtrace importer of Strata logs", "notes": notes}
+        elif row["ev"] == "note" and row["what"] == "request" and row["attrs"]["do"] == "end":
+            yield from _ending(row["attrs"]["request"], log.requests[row["attrs"]["request"]])
+        elif row["ev"] == "note" and row["what"] == "stage" and row["attrs"]["stage"] == 0:
+            yield from (_note(told.what, {"text": told.text, "line": line, **told.values}) for line, told in log.told
+                        if told.what not in ("engage", "refuse"))  # fmt: skip
+        yield row
+
+
+def _ending(number: int, logged: LoggedRequest) -> Iterator[dict[str, Any]]:
+    timing = logged.timing
+    if timing is not None:
+        yield _note(
+            "summary",
+            {
+                "request": number, "line": logged.timing_line, "windows": timing.windows, "ms": timing.ms,
+                "speculative": timing.speculative, "on_path": timing.on_path, "rolled_back": timing.rolled_back,
+                "gated": timing.gated, "theta": timing.theta,
+            },
+        )  # fmt: skip
+    if logged.hash is not None:
+        yield _note("state_hash_items", {"request": number, "stages": [0], "items": logged.hash.items})
+    if logged.done is not None:
+        done = logged.done
+        yield _note(
+            "reply", {"request": number, "generated": done.generated, "prompt": done.prompt, "finish": done.finish}
+        )
+
+
+def _note(what: str, attrs: dict[str, Any]) -> dict[str, Any]:
+    return {"ev": "note", "what": what, "attrs": attrs}

@@ -1,0 +1,153 @@
+"""One line of a Strata log: from bytes to the record that stands in it.
+
+What it is: the printf shapes of the pipeline trace, the state hashes, the timing and calibration lines, engagement and
+refusal, the switch echo and the stdout protocol, blind to what stands in front (time stamps, container prefixes) and to
+line endings. What it is not: it knows no request; `strata_log` puts records together. Sources: `hbtrace docs strata`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class TraceBegin:
+    """`# request p0=<n-1>`: a request's pipeline trace begins."""
+
+    p0: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    """`<ms> EV seq x0 x1` of `STRATA_PIPELINE_TRACE`."""
+
+    time: float
+    event: str
+    seq: int
+    x0: int
+    x1: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateHash:
+    """`STATE_HASH`: the items in their order, as printed."""
+
+    items: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerHashes:
+    """`STATE_HASH_GDN`: 16 bits of each GDN layer."""
+
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The decode-timing summary of a request."""
+
+    windows: int
+    ms: float
+    speculative: int
+    on_path: int
+    rolled_back: int
+    gated: int
+    theta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Any other line. what: `classes`, `calibration`, `start`, `engage`, `refuse`, `off`, `serial`, `switch`."""
+
+    what: str
+    text: str
+    values: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A line of the stdout protocol: `T`, `DONE`, `ERR`, `RESUME`, `PP`, `REUSED`, and its words."""
+
+    what: str
+    words: tuple[str, ...]
+
+
+Record = TraceBegin | TraceLine | StateHash | LayerHashes | Timing | Told | Said
+
+_ANSI: Final = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
+_BEGIN: Final = re.compile(r"# request p0=(-?\d+)$")
+_LINE: Final = re.compile(r"(?:^|\s)(\d+\.\d{3}) ([LF]\d|V|U|CL|CE|CD|CT|EA) (-?\d+) (-?\d+) (-?\d+)$")
+_HASH: Final = re.compile(r"STATE_HASH (L=-?\d+ .*)$")
+_LAYERS: Final = re.compile(r"STATE_HASH_GDN\b(.*)$")
+_TIMING: Final = re.compile(
+    r"strata pipeline: (\d+) windows in ([\d.]+) ms \([\d.]+ ms/window\): (\d+) speculative, (\d+) on the path,"
+    r" (\d+) rolled back, (\d+) below the gate \(theta ([^)]*)\)"
+)
+_START: Final = re.compile(r"--pipeline-windows (\d+): (two verifiers per stage.*)$")
+_OFF: Final = re.compile(r"(\S[^:]*) is off: (.*)$")
+_SERIAL: Final = re.compile(r"a request with (.*) decodes serially")
+_SWITCH: Final = re.compile(r"strata pipeline switch: (.*)$")
+_RING: Final = re.compile(r"GDN snapshot ring\b(.*)$")
+_REFUSED: Final = re.compile(r"\b(?:refused|is off|off:|not used|needs|cannot|copy is kept|kept)\b")
+_SAID: Final = re.compile(r"(T|DONE|ERR|RESUME|PP|REUSED)(?: (.*))?$")
+_PAIR: Final = re.compile(r"(\w+)=(\S+)")
+_HEX4: Final = re.compile(r"\b[0-9a-f]{4}\b")
+
+
+def record(line: bytes) -> Record | None:
+    """The record in a line, None if the line is something else."""
+    text = _ANSI.sub(b"", line).replace(b"\0", b"").decode("utf-8", "replace").strip("\ufeff\ufffd \t\r\n")
+    if not text:
+        return None
+    if match := _LINE.search(text):
+        return TraceLine(float(match[1]), match[2], *(int(match[at]) for at in (3, 4, 5)))
+    if match := _BEGIN.search(text):
+        return TraceBegin(int(match[1]))
+    if match := _SAID.match(text):
+        return _said(match)
+    return _hash(text) or _told(text)
+
+
+def _said(match: re.Match[str]) -> Said | None:
+    words = tuple((match[2] or "").split())
+    numbers = {"T": 1, "DONE": 2}.get(match[1], 0)
+    # A sentence that happens to begin with T or DONE is no protocol line.
+    if len(words) < numbers or not all(re.fullmatch(r"-?\d+", word) for word in words[:numbers]):
+        return None
+    return Said(match[1], words)
+
+
+def _hash(text: str) -> Record | None:
+    if "STATE_HASH" not in text:
+        return None
+    if match := _LAYERS.search(text):
+        return LayerHashes(tuple(_HEX4.findall(match[1])))
+    if match := _HASH.search(text):
+        items = dict(_PAIR.findall(match[1]))
+        if "ple_prev" in items and "," in items["ple_prev"]:
+            items["ple_prev_0"], items["ple_prev_1"] = items.pop("ple_prev").split(",", 1)
+        return StateHash(items)
+    return None
+
+
+def _told(text: str) -> Record | None:
+    if match := _TIMING.search(text):
+        speculative, on_path, rolled_back, gated = (int(match[at]) for at in (3, 4, 5, 6))
+        return Timing(int(match[1]), float(match[2]), speculative, on_path, rolled_back, gated, match[7])
+    if match := _SWITCH.search(text):
+        return Told("switch", text, dict(_PAIR.findall(match[1])))
+    if match := _RING.search(text):
+        return Told("refuse" if _REFUSED.search(text) else "engage", text, {"why": match[1].strip(" :,.")})
+    if match := _START.search(text):
+        return Told("start", text, {"windows": match[1]})
+    if match := _SERIAL.search(text):
+        return Told("serial", text, {"why": match[1]})
+    if "strata pipeline" in text or "--pipeline-windows" in text:
+        for what in ("classes", "calibration"):
+            if what in text:
+                return Told(what, text)
+        if match := _OFF.search(text):
+            return Told("off", text, {"why": match[2]})
+    return None

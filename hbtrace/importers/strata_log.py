@@ -1,0 +1,233 @@
+"""The lines of one or several captures as requests: what was traced, hashed, timed and answered, each with its lines.
+
+A run may be captured in one file, or the trace, standard error and standard output apart. Then what belongs to which
+request is told by order, by `p0` beside the prompt's length, and by requests that failed (an error path writes no
+trace) or were served serially (which have none).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hbtrace.importers.strata_lines import LayerHashes, Said, StateHash, Timing, Told, TraceBegin, TraceLine, record
+
+
+@dataclass
+class Block:
+    """One request's pipeline trace."""
+
+    p0: int
+    line: int
+    steps: list[tuple[int, TraceLine]] = field(default_factory=list)
+
+
+@dataclass
+class Done:
+    """`DONE <gen> <prompt> <prompt ms> <decode ms> <finish> <accepted> <offered> <reused>`."""
+
+    generated: int
+    prompt: int
+    prompt_ms: float = 0.0
+    decode_ms: float = 0.0
+    finish: str = ""
+    accepted: int = -1
+    offered: int = -1
+    reused: int = 0
+
+
+@dataclass
+class LoggedRequest:
+    """What is known of one request. Lines are those of the capture in which each part stood; 0 is none."""
+
+    tokens: list[int] = field(default_factory=list)
+    done: Done | None = None
+    error: str = ""
+    block: Block | None = None
+    hash: StateHash | None = None
+    layers: LayerHashes | None = None
+    timing: Timing | None = None
+    timing_line: int = 0
+    serial: str = ""
+    resumed: bool = False
+    line: int = 0
+
+    @property
+    def ended(self) -> bool:
+        return self.done is not None or bool(self.error)
+
+
+@dataclass
+class Log:
+    """A run: its requests, and what was said once."""
+
+    requests: list[LoggedRequest] = field(default_factory=list)
+    told: list[tuple[int, Told]] = field(default_factory=list)
+    lines: int = 0
+    unassigned: list[str] = field(default_factory=list)
+    """What could not be given to a request, as sentences."""
+
+    def values(self, what: str) -> list[Told]:
+        return [told for _, told in self.told if told.what == what]
+
+    @property
+    def ring(self) -> bool:
+        return bool(self.values("engage"))
+
+    @property
+    def refused(self) -> str:
+        found = self.values("refuse")
+        return (found[0].values.get("why") or found[0].text) if found else ""
+
+    @property
+    def windows(self) -> int:
+        started = self.values("start")
+        return int(started[0].values["windows"]) if started else 2
+
+
+@dataclass
+class _Capture:
+    """The parts of one file, with where they stood."""
+
+    replies: list[LoggedRequest] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    hashes: list[tuple[int, StateHash]] = field(default_factory=list)
+    layers: list[tuple[int, LayerHashes]] = field(default_factory=list)
+    timings: list[tuple[int, Timing]] = field(default_factory=list)
+    serial: list[tuple[int, str]] = field(default_factory=list)
+
+
+def read_logs(captures: Sequence[Iterable[bytes]]) -> Log:
+    """All captures of one run."""
+    log, parts = Log(), _Capture()
+    whole = len(captures) == 1
+    for lines in captures:
+        _read(lines, log, parts)
+    if not parts.replies:
+        _without_replies(log, parts)
+    elif whole:
+        log.requests = parts.replies
+        _by_line(log, parts)
+    else:
+        log.requests = parts.replies
+        _by_order(log, parts)
+    return log
+
+
+def _read(lines: Iterable[bytes], log: Log, parts: _Capture) -> None:
+    current = LoggedRequest()
+    for number, line in enumerate(lines, 1):
+        log.lines += 1
+        match record(line):
+            case TraceBegin(p0):
+                parts.blocks.append(Block(p0, number))
+            case TraceLine() as step:
+                if not parts.blocks:
+                    parts.blocks.append(Block(0, number))
+                parts.blocks[-1].steps.append((number, step))
+            case StateHash() as found:
+                parts.hashes.append((number, found))
+            case LayerHashes() as found:
+                parts.layers.append((number, found))
+            case Timing() as found:
+                parts.timings.append((number, found))
+            case Told() as told:
+                log.told.append((number, told))
+                if told.what == "serial":
+                    parts.serial.append((number, told.values["why"]))
+            case Said() as said:
+                _say(said, current)
+                if current.ended:
+                    current.line = number
+                    parts.replies.append(current)
+                    current = LoggedRequest()
+            case None:
+                pass
+    if current.tokens:
+        log.unassigned.append(f"{len(current.tokens)} tokens after the last DONE: the capture ends inside a request")
+
+
+def _say(said: Said, current: LoggedRequest) -> None:
+    if said.what == "T":
+        current.tokens.append(int(said.words[0]))
+    elif said.what == "ERR":
+        current.error = " ".join(said.words) or "error"
+    elif said.what == "RESUME":
+        current.resumed = True
+    elif said.what == "DONE":
+        current.done = _done(said.words)
+
+
+def _done(words: Sequence[str]) -> Done:
+    kinds: list[tuple[str, Any]] = [
+        ("generated", int), ("prompt", int), ("prompt_ms", float), ("decode_ms", float), ("finish", str),
+        ("accepted", int), ("offered", int), ("reused", int),
+    ]  # fmt: skip
+    values: dict[str, Any] = {}
+    for (name, kind), word in zip(kinds, words, strict=False):
+        try:
+            values[name] = kind(word)
+        except ValueError:
+            break
+    return Done(**values)
+
+
+def _by_line(log: Log, parts: _Capture) -> None:
+    """One capture: what stands before a reply's end belongs to it."""
+
+    def owner(line: int) -> LoggedRequest:
+        return next((request for request in log.requests if request.line >= line), log.requests[-1])
+
+    for block in parts.blocks:
+        owner(block.line).block = block
+    for line, found in parts.hashes:
+        owner(line).hash = found
+    for line, layers in parts.layers:
+        owner(line).layers = layers
+    for line, timing in parts.timings:
+        request = owner(line)
+        request.timing, request.timing_line = timing, line
+    for line, why in parts.serial:
+        owner(line).serial = why
+
+
+def _by_order(log: Log, parts: _Capture) -> None:
+    """Captures apart: in order, by what each request can have."""
+    served = [request for request in log.requests if not request.error]
+    at = 0
+    for block in parts.blocks:
+        fitting = [number for number in range(at, len(served)) if _fits(block, served[number])]
+        if not fitting:
+            log.unassigned.append(f"line {block.line}: a pipeline trace with p0={block.p0} fits no request")
+            continue
+        served[fitting[0]].block = block
+        at = fitting[0] + 1
+    for request, (_, found) in zip(served, parts.hashes, strict=False):
+        request.hash = found
+    for request, (_, layers) in zip(served, parts.layers, strict=False):
+        request.layers = layers
+    _timings([request for request in served if request.block is not None] or served, parts)
+    if len(parts.hashes) not in (0, len(served)):
+        log.unassigned.append(f"{len(parts.hashes)} state hashes for {len(served)} requests: taken in order")
+
+
+def _fits(block: Block, request: LoggedRequest) -> bool:
+    return request.done is None or block.p0 + 1 == request.done.prompt
+
+
+def _timings(requests: Sequence[LoggedRequest], parts: _Capture) -> None:
+    for request, (line, timing) in zip(requests, parts.timings, strict=False):
+        request.timing, request.timing_line = timing, line
+
+
+def _without_replies(log: Log, parts: _Capture) -> None:
+    """No standard output: a request is a trace, or else a hash."""
+    log.requests = [LoggedRequest(block=block, line=block.line) for block in parts.blocks]
+    while len(log.requests) < max(len(parts.hashes), len(parts.timings)):
+        log.requests.append(LoggedRequest())
+    for request, (_, found) in zip(log.requests, parts.hashes, strict=False):
+        request.hash = found
+    for request, (_, layers) in zip(log.requests, parts.layers, strict=False):
+        request.layers = layers
+    _timings(log.requests, parts)

@@ -1,0 +1,114 @@
+"""The recorder library: the one that came with the package, or compiled at first use and kept for later ones."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from hbtrace.record import RecordError
+
+_SOURCES: Final = Path(__file__).parent / "native"
+_PREBUILT: Final = Path(__file__).parent / "prebuilt" / f"{sys.platform}-{platform.machine()}.so"
+_COMPILE: Final = ("-std=c++17", "-O2", "-c", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-pthread")
+_LINK: Final = ("-shared", "-pthread", f"-Wl,--version-script={_SOURCES / 'exports.map'}")
+_STATIC: Final = ("-static-libstdc++", "-static-libgcc")
+"""The recorded program may bring an older libstdc++ of its own (conda): ours must not be resolved to it."""
+
+
+def library(say: Callable[[str], None]) -> Path:
+    """The library's path, compiled if need be; `say` is told so, as it takes seconds. Raises RecordError."""
+    if not sys.platform.startswith("linux"):
+        raise RecordError(f"recording needs Linux, this is {sys.platform}; traces can be analyzed anywhere")
+    if _PREBUILT.is_file():
+        return _loadable(_PREBUILT)
+    compiler = _compiler()
+    folder = cache_folder()
+    built = _loadable(folder / f"recorder-{_key(compiler)}.so")
+    if not built.is_file():
+        say(f"compiling the recorder library once, into {folder}")
+        _build(compiler, built)
+    return built
+
+
+def cache_folder() -> Path:
+    """Where compiled libraries are kept: HBTRACE_CACHE, else the user's cache folder."""
+    if own := os.environ.get("HBTRACE_CACHE"):
+        return Path(own).absolute()
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home and os.path.isabs(home) else Path.home() / ".cache") / "hbtrace"
+
+
+def _loadable(path: Path) -> Path:
+    """LD_PRELOAD separates names by blanks and colons, and knows no way to quote them."""
+    if any(letter in str(path) for letter in " :"):
+        raise RecordError(f"{path} has a blank or a colon in it: set HBTRACE_CACHE to a folder without")
+    return path
+
+
+def _compiler() -> list[str]:
+    if own := os.environ.get("CXX"):
+        words = shlex.split(own)
+        if words and shutil.which(words[0]):
+            return words
+        raise RecordError(f"CXX is {own}, which is not found: set it to a C++17 compiler")
+    for name in ("g++", "clang++", "c++"):
+        if shutil.which(name):
+            return [name]
+    raise RecordError("no C++ compiler is found, and one is needed once: install g++ or clang++, or set CXX")
+
+
+def _key(compiler: list[str]) -> str:
+    """What the library depends on: our sources, and which compiler with what flags."""
+    try:
+        version = subprocess.run([*compiler, "--version"], capture_output=True, check=False).stdout
+    except OSError as error:
+        raise RecordError(f"{compiler[0]} cannot be run: {error.strerror}; set CXX to a C++17 compiler") from None
+    digest = hashlib.sha256(repr((compiler, version, _COMPILE, platform.machine())).encode())
+    for path in sorted(_SOURCES.glob("*.*")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _build(compiler: list[str], target: Path) -> None:
+    """Compile beside the target and rename: another process may do the same at the same time."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as name:
+            folder = Path(name)
+            sources = sorted(_SOURCES.glob("*.cpp"))
+            objects = [folder / f"{source.stem}.o" for source in sources]
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                compile_one = lambda pair: _run([*compiler, *_COMPILE, pair[0], "-o", pair[1]])  # noqa: E731
+                _raise_first(pool.map(compile_one, zip(sources, objects, strict=True)))
+            made = folder / "recorder.so"
+            if _run([*compiler, *_LINK, *_STATIC, *objects, "-o", made, "-ldl"]) is not None:
+                _raise_first([_run([*compiler, *_LINK, *objects, "-o", made, "-ldl"])])
+            made.replace(target)
+    except OSError as error:
+        raise RecordError(
+            f"{target.parent}: the recorder library cannot be kept there: {error.strerror}; set HBTRACE_CACHE to a "
+            "folder that can be written"
+        ) from None
+
+
+def _run(command: list[str | Path]) -> str | None:
+    """What is wrong, in the compiler's words; None if nothing is."""
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return (done.stderr.strip() or f"exit code {done.returncode}") if done.returncode else None
+
+
+def _raise_first(results: Iterable[str | None]) -> None:
+    for wrong in results:
+        if wrong is not None:
+            line = next((line for line in wrong.splitlines() if "error" in line), wrong.splitlines()[0])
+            raise RecordError(f"the recorder library does not compile: {line}; set CXX to another C++17 compiler")

@@ -1,0 +1,206 @@
+"""Run a program with the recorder library in it. Its input, output and exit status stay its own."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from hbtrace.record import ProgramNotFoundError, RecordError
+from hbtrace.record.build import library
+from hbtrace.record.facts import encode_facts, load_facts
+from hbtrace.record.finish import Recorded, finish, spools
+from hbtrace.record.program import UNREACHABLE, check_program, mentions_ggml
+
+Say = Callable[[str], None]
+
+_SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
+_FORWARDED: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to record, and to where. `max_size`: bytes of a spool, 0 = no limit. `ubatches`: first and last."""
+
+    output: Path
+    force: bool = False
+    exact_writes: bool = False
+    ubatches: tuple[int, int] | None = None
+    max_size: int = 0
+    copies: Sequence[str] = ()
+
+
+def record(command: Sequence[str], options: Options, say: Say) -> int:
+    """Run the command and make its traces; the exit status is the command's, 128 + n if signal n ended it.
+
+    Raises RecordError if it cannot be recorded, or was not.
+    """
+    program = check_program(command[0])
+    if options.exact_writes and platform.machine() != "x86_64":
+        raise RecordError("--exact-writes steps through single instructions, which needs x86-64: record without it")
+    prefix = _spool_prefix(options)
+    environment = environment_for(options, prefix, library(say))
+    status = _run(command, environment)
+    traces = finish(options.output, prefix, force=options.force)
+    for trace in traces:
+        _tell(trace, say, exact=options.exact_writes)
+    if not traces:
+        reason = _why_nothing(command[0], program)
+        if status != 0:
+            say(f"{reason}; it ended with {status}")
+            return status
+        raise RecordError(reason)
+    if readable := [trace for trace in traces if trace.rows > 1 or trace.failure]:
+        first = readable[0]
+        say(f"next: hbtrace analyze {first.spool if first.failure else first.path}")
+    elif status == 0:
+        raise RecordError(traces[0].notes or "nothing was recorded: the program ended before it used a device")
+    return status
+
+
+def _spool_prefix(options: Options) -> Path:
+    """Where the library writes; nothing that exists is overwritten without force. Raises RecordError."""
+    output = options.output
+    if output.suffix not in _SUFFIXES:
+        raise RecordError(f"{output}: name it .arrow or .arrows (Arrow IPC file or stream) or .jsonl (JSON Lines)")
+    if output.is_dir():
+        raise RecordError(f"{output} is a folder")
+    if not output.absolute().parent.is_dir():
+        raise RecordError(f"{output}: its folder does not exist")
+    if not os.access(output.absolute().parent, os.W_OK):
+        raise RecordError(f"{output}: its folder cannot be written")
+    prefix = output.absolute().with_name(f"{output.name}.spool")
+    left = spools(prefix)
+    if not options.force:
+        if os.path.lexists(output):
+            raise RecordError(f"{output} exists; give -f to overwrite it")
+        if left:
+            raise RecordError(
+                f"{left[0]} exists: a crash left it, or it is still written; analyze or rename it, or give -f to "
+                "overwrite it"
+            )
+    for path in left:
+        path.unlink(missing_ok=True)
+    return prefix
+
+
+def environment_for(options: Options, prefix: Path, recorder: Path) -> dict[str, str]:
+    """This process's environment, and what makes a program write the spool PREFIX.<pid>.jsonl."""
+    environment = dict(os.environ)
+    others = environment.get("LD_PRELOAD", "")
+    environment["LD_PRELOAD"] = f"{recorder}:{others}" if others else str(recorder)
+    environment["HBTRACE_RECORD_SPOOL"] = str(prefix)
+    environment["HBTRACE_RECORD_FACTS"] = encode_facts(load_facts(options.copies))
+    if options.exact_writes:
+        environment["HBTRACE_RECORD_EXACT"] = "1"
+    if options.ubatches is not None:
+        environment["HBTRACE_RECORD_UBATCHES"] = "{}-{}".format(*options.ubatches)
+    if options.max_size:
+        environment["HBTRACE_RECORD_MAX_SIZE"] = str(options.max_size)
+    return environment
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+    sys.stdout.flush()
+    with _Signals() as signals:
+        try:
+            child = subprocess.Popen(command, env=environment)
+        except FileNotFoundError:
+            raise ProgramNotFoundError(f"{command[0]}: program not found") from None
+        except OSError as error:
+            raise RecordError(f"{command[0]} cannot be run: {error.strerror}") from None
+        signals.forward_to(child)
+        status = child.wait()
+    return status if status >= 0 else 128 - status
+
+
+class _Signals:
+    """While the program runs, signals are for it. A terminal sends its own to both of us anyway: those are let be.
+
+    Handlers, not SIG_IGN, as the program would inherit that. Set before it is there, as it may be told to end at once;
+    what comes until then is kept for it.
+    """
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        self._old: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        by_terminal = (signal.SIGINT, signal.SIGQUIT)
+        from_terminal = os.isatty(0) or os.isatty(2)
+        for number in (*_FORWARDED, *by_terminal):
+            handler = _let_be if from_terminal and number in by_terminal else self._forward
+            self._old[number] = signal.signal(number, handler)
+        return self
+
+    def forward_to(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        for number in self._early:
+            child.send_signal(number)
+
+    def _forward(self, number: int, _: object) -> None:
+        if self._child is None:
+            self._early.append(number)
+        else:
+            self._child.send_signal(number)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+
+def _let_be(number: int, _: object) -> None:
+    pass
+
+
+def _why_nothing(name: str, program: Path) -> str:
+    """Why a program left no spool, as far as its file tells."""
+    if mentions_ggml(program):
+        return f"nothing was recorded: {name} has ggml linked into it, so that {UNREACHABLE}"
+    return (
+        f"nothing was recorded: {name} never called ggml through a shared library; name the program that loads "
+        "libggml, built with BUILD_SHARED_LIBS=ON"
+    )
+
+
+def _tell(trace: Recorded, say: Say, *, exact: bool) -> None:
+    for warning in trace.warnings:
+        say(f"warning: {warning}")
+    if trace.failure:
+        say(f"warning: the trace is not written, its events are kept in {trace.spool}: {trace.failure}")
+        return
+    say(f"recorded {trace.path}: {_counts(trace)}, {trace.size:,} bytes")
+    if trace.notes:
+        say(f"warning: {trace.notes}")
+    if trace.stopped:
+        say(f"warning: the trace ends early: {_STOPPED.get(trace.stopped, trace.stopped)}")
+    if trace.unseen and not exact:
+        say(
+            f"note: {trace.unseen} times the program was about to write an input in host memory and its content did "
+            "not change: such a write is seen with --exact-writes only"
+        )
+
+
+_STOPPED: Final = {
+    "max_size": "it reached the size of --max-size",
+    "disk_full": "the disk was full",
+    "write_failed": "the spool could not be written",
+}
+
+
+def _counts(trace: Recorded) -> str:
+    parts = [
+        (trace.rows, "event", "events"),
+        (trace.events["ubatch"], "ubatch", "ubatches"),
+        (trace.events["compute"], "compute", "computes"),
+        (trace.events["backend"], "queue", "queues"),
+        (trace.events["set_direct"], "direct write", "direct writes"),
+    ]
+    return ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in parts)

@@ -1,0 +1,317 @@
+#include "exact.hpp"
+
+#include <stdlib.h>
+
+#include "call.hpp"
+#include "lives.hpp"
+#include "scheduler.hpp"
+
+#if defined(__x86_64__)
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "store_width.hpp"
+
+namespace hbt::exact {
+
+namespace {
+
+constexpr uintptr_t page = 4096;
+constexpr size_t most_stores = size_t(1) << 20;
+constexpr size_t most_runs = 1024;
+constexpr greg_t trap_flag = 0x100;
+constexpr greg_t write_fault = 2;
+
+struct Store {
+    uintptr_t address;
+    const void * instruction;
+    uint32_t bytes;
+    bool sure;
+};
+
+struct Area {
+    uintptr_t start, end;
+    Buffer buffer;
+};
+
+// What the handlers read. It changes only while nothing is protected.
+struct State {
+    std::vector<Area> areas;
+    Store * stores = nullptr;
+    size_t count = 0;
+    size_t lost = 0;
+    bool armed = false;
+    struct sigaction old_fault, old_trap;
+};
+
+State & state() {
+    static State * all = new State;
+    return *all;
+}
+
+// The thread whose bracket it is, and the page that a thread has open for the instruction it is stepping over.
+thread_local bool owner __attribute__((tls_model("initial-exec")));
+thread_local uintptr_t open_page __attribute__((tls_model("initial-exec")));
+
+bool is_guarded(uintptr_t address) {
+    for (const Area & area : state().areas) {
+        if (address >= area.start && address < area.end) return true;
+    }
+    return false;
+}
+
+void guard(int rights) {
+    for (const Area & area : state().areas) mprotect(reinterpret_cast<void *>(area.start), area.end - area.start, rights);
+}
+
+// A store may reach into the next page.
+void set_pages(uintptr_t first, int rights) {
+    for (uintptr_t at : {first, first + page}) {
+        if (is_guarded(at)) mprotect(reinterpret_cast<void *>(at), page, rights);
+    }
+}
+
+void note_store(uintptr_t address, const void * instruction) {
+    State & all = state();
+    if (all.count == most_stores) {
+        all.lost++;
+        return;
+    }
+    StoreWidth width = store_width(static_cast<const uint8_t *>(instruction));
+    all.stores[all.count++] = {address, instruction, width.bytes, width.sure};
+}
+
+void on_fault(int, siginfo_t * info, void * context) {
+    auto & registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
+    auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+    if (!state().armed || !is_guarded(address) || (registers[REG_ERR] & write_fault) == 0) {
+        // Not ours: the instruction is tried again and meets whoever was there before us.
+        sigaction(SIGSEGV, &state().old_fault, nullptr);
+        return;
+    }
+    // Another thread's store is a queue's own work or not part of this call; it is let through.
+    if (owner) note_store(address, reinterpret_cast<const void *>(registers[REG_RIP]));
+    open_page = address & ~(page - 1);
+    set_pages(open_page, PROT_READ | PROT_WRITE);
+    registers[REG_EFL] |= trap_flag;
+}
+
+void on_trap(int signal, siginfo_t * info, void * context) {
+    auto & registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
+    if (open_page == 0) {
+        if (state().old_trap.sa_flags & SA_SIGINFO) state().old_trap.sa_sigaction(signal, info, context);
+        return;
+    }
+    registers[REG_EFL] &= ~trap_flag;
+    if (state().armed) set_pages(open_page, PROT_READ);
+    open_page = 0;
+}
+
+void arm() {
+    struct sigaction action {};
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    action.sa_sigaction = on_fault;
+    sigaction(SIGSEGV, &action, &state().old_fault);
+    action.sa_sigaction = on_trap;
+    sigaction(SIGTRAP, &action, &state().old_trap);
+    state().armed = true;
+    owner = true;
+    guard(PROT_READ);
+}
+
+void disarm() {
+    guard(PROT_READ | PROT_WRITE);
+    state().armed = false;
+    owner = false;
+    sigaction(SIGSEGV, &state().old_fault, nullptr);
+    sigaction(SIGTRAP, &state().old_trap, nullptr);
+}
+
+// ---- from stores to writes
+
+struct Run {
+    uintptr_t start, end;
+    bool sure;
+};
+
+// The stores that hit [start, end), as maximal runs of bytes.
+std::vector<Run> runs_in(const std::vector<Store> & sorted, uintptr_t start, uintptr_t end) {
+    std::vector<Run> runs;
+    for (const Store & store : sorted) {
+        uintptr_t lo = std::max(store.address, start), hi = std::min(store.address + store.bytes, end);
+        if (lo >= hi) continue;
+        if (!runs.empty() && lo <= runs.back().end) {
+            runs.back().end = std::max(runs.back().end, hi);
+            runs.back().sure &= store.sure;
+        } else {
+            runs.push_back({lo, hi, store.sure});
+        }
+    }
+    return runs;
+}
+
+bool is_regular(const std::vector<Run> & runs) {
+    uintptr_t size = runs[0].end - runs[0].start, stride = runs[1].start - runs[0].start;
+    for (size_t i = 0; i < runs.size(); i++) {
+        if (runs[i].end - runs[i].start != size || runs[i].sure != runs[0].sure) return false;
+        if (i > 0 && runs[i].start - runs[i - 1].start != stride) return false;
+    }
+    return true;
+}
+
+struct Piece {
+    uintptr_t offset, size, rows, stride;
+    bool approx;
+};
+
+std::vector<Piece> pieces_of(const std::vector<Run> & runs, uintptr_t base) {
+    std::vector<Piece> pieces;
+    if (runs.empty()) return pieces;
+    if (runs.size() > 2 && is_regular(runs)) {
+        uintptr_t stride = runs[1].start - runs[0].start;
+        return {{runs[0].start - base, runs[0].end - runs[0].start, runs.size(), stride, !runs[0].sure}};
+    }
+    if (runs.size() > most_runs) return {{runs[0].start - base, runs.back().end - runs[0].start, 1, 0, true}};
+    for (const Run & run : runs) pieces.push_back({run.start - base, run.end - run.start, 1, 0, !run.sure});
+    return pieces;
+}
+
+void append_piece(Json & json, const Piece & piece) {
+    json.number("offset", int64_t(piece.offset)).number("size", int64_t(piece.size));
+    if (piece.rows > 1) json.number("rows", int64_t(piece.rows)).number("stride", int64_t(piece.stride));
+    if (piece.approx) json.flag("approx", true);
+}
+
+struct Found {
+    size_t first;  // store, in the order of time
+    const Input * input;
+    const void * instruction;
+};
+
+// What the stores hit outside of all inputs, in buffers that hold inputs.
+void write_others(const std::vector<Store> & sorted, const Inputs & inputs, const void * caller) {
+    std::string list;
+    for (const Area & area : state().areas) {
+        uintptr_t start = reinterpret_cast<uintptr_t>(area.buffer.base), end = start + area.buffer.size;
+        std::vector<Store> rest;
+        for (const Store & store : sorted) {
+            bool known = std::any_of(inputs.list.begin(), inputs.list.end(), [&](const Input & input) {
+                auto data = reinterpret_cast<uintptr_t>(input.data);
+                return input.host && store.address + store.bytes > data && store.address < data + input.size;
+            });
+            if (!known) rest.push_back(store);
+        }
+        for (const Piece & piece : pieces_of(runs_in(rest, start, end), start)) {
+            list += list.empty() ? '[' : ',';
+            Json range(list);
+            range.number("buffer", area.buffer.id);
+            append_piece(range, piece);
+            range.close();
+        }
+    }
+    if (list.empty()) return;
+    Row row("host_access");
+    row->text("label", "direct").raw("writes", list + "]");
+    row.happen(caller);
+}
+
+}  // namespace
+
+bool on() {
+    static const bool asked = getenv("HBTRACE_RECORD_EXACT") != nullptr;
+    return asked;
+}
+
+void protect() {
+    if (!on() || thread.scheduler == nullptr || !thread.bracket) return;
+    State & all = state();
+    if (all.armed) return;  // another thread's bracket: its stores are not ours to tell apart
+    if (all.stores == nullptr) {
+        void * memory = mmap(nullptr, most_stores * sizeof(Store), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) return;
+        all.stores = static_cast<Store *>(memory);
+    }
+    all.areas.clear();
+    all.count = 0;
+    for (const Buffer & buffer : host_buffers()) {
+        auto start = reinterpret_cast<uintptr_t>(buffer.base), end = start + buffer.size;
+        for (const Input & input : thread.scheduler->inputs.list) {
+            auto data = reinterpret_cast<uintptr_t>(input.data);
+            if (!input.host || data < start || data >= end) continue;
+            all.areas.push_back({start & ~(page - 1), (end + page - 1) & ~(page - 1), buffer});
+            break;
+        }
+    }
+    arm();
+}
+
+void release() {
+    if (owner) disarm();
+}
+
+void write_stores(Inputs & inputs, const void * caller) {
+    State & all = state();
+    std::vector<Store> stores(all.stores, all.stores + all.count);
+    std::vector<Found> found;
+    for (const Input & input : inputs.list) {
+        auto data = reinterpret_cast<uintptr_t>(input.data);
+        if (!input.host) continue;
+        for (size_t i = 0; i < stores.size(); i++) {
+            if (stores[i].address + stores[i].bytes <= data || stores[i].address >= data + input.size) continue;
+            found.push_back({i, &input, stores[i].instruction});
+            break;
+        }
+    }
+    std::sort(found.begin(), found.end(), [](const Found & a, const Found & b) { return a.first < b.first; });
+    std::sort(stores.begin(), stores.end(), [](const Store & a, const Store & b) { return a.address < b.address; });
+    all.count = 0;
+    if (!wanted()) return;
+    for (const Found & one : found) {
+        auto data = reinterpret_cast<uintptr_t>(one.input->data);
+        int64_t id = tensor_of(one.input->tensor);
+        for (const Piece & piece : pieces_of(runs_in(stores, data, data + one.input->size), data)) {
+            Row row("set_direct");
+            row->number("tensor", id);
+            append_piece(*row, piece);
+            row.happen(one.instruction);
+        }
+    }
+    write_others(stores, inputs, caller);
+    if (all.lost > 0) {
+        std::string attrs;
+        Json(attrs).number("stores", int64_t(all.lost)).close();
+        all.lost = 0;
+        Row row("note");
+        row->text("what", "stores_lost").raw("attrs", attrs);
+        row.happen(caller);
+    }
+}
+
+Lifted::Lifted() : was_(owner) {
+    if (was_) disarm();
+}
+
+Lifted::~Lifted() {
+    if (was_) arm();
+}
+
+}  // namespace hbt::exact
+
+#else
+
+// Single stepping from inside the process needs x86-64's trap flag.
+namespace hbt::exact {
+bool on() { return false; }
+void protect() {}
+void release() {}
+void write_stores(Inputs &, const void *) {}
+Lifted::Lifted() : was_(false) {}
+Lifted::~Lifted() { (void) was_; }
+}  // namespace hbt::exact
+
+#endif

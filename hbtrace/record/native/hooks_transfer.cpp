@@ -1,0 +1,186 @@
+// Interposed: set, get, memset and copy, blocking and queued.
+#include "call.hpp"
+#include "exact.hpp"
+#include "inputs.hpp"
+#include "lives.hpp"
+#include "probe.hpp"
+#include "real.hpp"
+
+using namespace hbt;
+
+namespace {
+
+struct Piece {  // of a tensor: `rows` pieces of `size` bytes, `stride` apart
+    size_t offset, size, rows = 1, stride = 0;
+};
+
+size_t extent(const Piece & piece) {
+    return piece.rows == 0 ? 0 : (piece.rows - 1) * piece.stride + piece.size;
+}
+
+void append_piece(Row & row, int64_t tensor, const Piece & piece) {
+    row->number("tensor", tensor);
+    if (piece.offset != 0) row->number("offset", int64_t(piece.offset));
+    row->number("size", int64_t(piece.rows == 0 ? 0 : piece.size));
+    if (piece.rows > 1) row->number("rows", int64_t(piece.rows)).number("stride", int64_t(piece.stride));
+}
+
+enum class Way { read, write };
+
+void write_blocking(const char * event, const ggml_tensor * tensor, Piece piece, Way way, const void * caller) {
+    Recording recording;
+    if (!recording) return;
+    Inside inside;
+    if (way == Way::write) announced(tensor, piece.offset, extent(piece));
+    if (!wanted()) return;
+    int64_t id = tensor_of(tensor);
+    Row row(event);
+    append_piece(row, id, piece);
+    row.happen(caller);
+}
+
+void write_queued(
+    const char * event, ggml_backend * backend, const ggml_tensor * tensor, Piece piece, const void * host,
+    size_t host_stride, Way way, const void * caller
+) {
+    Recording recording;
+    if (!recording) return;
+    Inside inside;
+    if (way == Way::write) announced(tensor, piece.offset, extent(piece));
+    if (!wanted()) return;
+    int64_t id = tensor_of(tensor), queue = backend_of(backend);
+    size_t length = piece.rows > 1 ? (piece.rows - 1) * host_stride + piece.size : piece.size;
+    std::string range = host_range(host, length);
+    Row row(event);
+    row->number("backend", queue);
+    append_piece(row, id, piece);
+    if (!range.empty()) row->raw("host_range", range);
+    row.happen(caller);
+}
+
+// Whether this call is an event here: not inside another one, and its backend does it rather than ggml by other calls.
+bool is_queued(ggml_backend * backend, int Layout::* slot) {
+    std::lock_guard<std::mutex> held(spool::lock());
+    const Layout * known = layout();
+    return known != nullptr && has_slot(backend, known->*slot);
+}
+
+}  // namespace
+
+HBT_EXPORT void ggml_backend_tensor_set(ggml_tensor * tensor, const void * data, size_t offset, size_t size) {
+    if (thread.depth == 0) write_blocking("tensor_set", tensor, {offset, size}, Way::write, HBT_CALLER);
+    exact::Lifted lifted;
+    Inside inside;
+    real::ggml_backend_tensor_set(tensor, data, offset, size);
+}
+
+HBT_EXPORT void ggml_backend_tensor_get(const ggml_tensor * tensor, void * data, size_t offset, size_t size) {
+    if (thread.depth == 0) write_blocking("tensor_get", tensor, {offset, size}, Way::read, HBT_CALLER);
+    Inside inside;
+    real::ggml_backend_tensor_get(tensor, data, offset, size);
+}
+
+HBT_EXPORT void ggml_backend_tensor_memset(ggml_tensor * tensor, uint8_t value, size_t offset, size_t size) {
+    if (thread.depth == 0) write_blocking("tensor_memset", tensor, {offset, size}, Way::write, HBT_CALLER);
+    exact::Lifted lifted;
+    Inside inside;
+    real::ggml_backend_tensor_memset(tensor, value, offset, size);
+}
+
+HBT_EXPORT void ggml_backend_tensor_set_2d(
+    ggml_tensor * tensor, const void * data, size_t offset, size_t size, size_t rows, size_t stride, size_t host_stride
+) {
+    if (thread.depth == 0) write_blocking("tensor_set", tensor, {offset, size, rows, stride}, Way::write, HBT_CALLER);
+    exact::Lifted lifted;
+    Inside inside;
+    real::ggml_backend_tensor_set_2d(tensor, data, offset, size, rows, stride, host_stride);
+}
+
+HBT_EXPORT void ggml_backend_tensor_get_2d(
+    const ggml_tensor * tensor, void * data, size_t offset, size_t size, size_t rows, size_t stride, size_t host_stride
+) {
+    if (thread.depth == 0) write_blocking("tensor_get", tensor, {offset, size, rows, stride}, Way::read, HBT_CALLER);
+    Inside inside;
+    real::ggml_backend_tensor_get_2d(tensor, data, offset, size, rows, stride, host_stride);
+}
+
+HBT_EXPORT void ggml_backend_tensor_copy(const ggml_tensor * src, ggml_tensor * dst) {
+    if (thread.depth == 0 && src != dst) {
+        const void * caller = HBT_CALLER;
+        Recording recording;
+        if (recording) {
+            Inside inside;
+            announced(dst, 0, real::ggml_nbytes(dst));
+            if (wanted()) {
+                int64_t src_id = tensor_of(src), dst_id = tensor_of(dst);
+                std::string src_range, dst_range;
+                append_range(src_range, src, src_id);
+                append_range(dst_range, dst, dst_id);
+                Row row("tensor_copy");
+                row->raw("src", src_range).raw("dst", dst_range);
+                row.happen(caller);
+            }
+        }
+    }
+    exact::Lifted lifted;
+    Inside inside;
+    real::ggml_backend_tensor_copy(src, dst);
+}
+
+HBT_EXPORT void ggml_backend_tensor_set_async(
+    ggml_backend * backend, ggml_tensor * tensor, const void * data, size_t offset, size_t size
+) {
+    exact::Lifted lifted;
+    if (thread.depth > 0 || !is_queued(backend, &Layout::set_async)) {
+        return real::ggml_backend_tensor_set_async(backend, tensor, data, offset, size);
+    }
+    write_queued("set_async", backend, tensor, {offset, size}, data, 0, Way::write, HBT_CALLER);
+    Inside inside;
+    real::ggml_backend_tensor_set_async(backend, tensor, data, offset, size);
+}
+
+HBT_EXPORT void ggml_backend_tensor_get_async(
+    ggml_backend * backend, const ggml_tensor * tensor, void * data, size_t offset, size_t size
+) {
+    if (thread.depth > 0 || !is_queued(backend, &Layout::get_async)) {
+        return real::ggml_backend_tensor_get_async(backend, tensor, data, offset, size);
+    }
+    write_queued("get_async", backend, tensor, {offset, size}, data, 0, Way::read, HBT_CALLER);
+    Inside inside;
+    real::ggml_backend_tensor_get_async(backend, tensor, data, offset, size);
+}
+
+HBT_EXPORT void ggml_backend_tensor_set_2d_async(
+    ggml_backend * backend, ggml_tensor * tensor, const void * data, size_t offset, size_t size, size_t rows,
+    size_t stride, size_t host_stride
+) {
+    exact::Lifted lifted;
+    // Without that slot, or with one row, ggml does it by the one-dimensional call.
+    if (thread.depth > 0 || rows <= 1 || !is_queued(backend, &Layout::set_2d_async)) {
+        return real::ggml_backend_tensor_set_2d_async(backend, tensor, data, offset, size, rows, stride, host_stride);
+    }
+    Piece piece{offset, size, rows, stride};
+    write_queued("set_async", backend, tensor, piece, data, host_stride, Way::write, HBT_CALLER);
+    Inside inside;
+    real::ggml_backend_tensor_set_2d_async(backend, tensor, data, offset, size, rows, stride, host_stride);
+}
+
+HBT_EXPORT void ggml_backend_tensor_get_2d_async(
+    ggml_backend * backend, const ggml_tensor * tensor, void * data, size_t offset, size_t size, size_t rows,
+    size_t stride, size_t host_stride
+) {
+    if (thread.depth > 0 || rows <= 1 || !is_queued(backend, &Layout::get_2d_async)) {
+        return real::ggml_backend_tensor_get_2d_async(backend, tensor, data, offset, size, rows, stride, host_stride);
+    }
+    Piece piece{offset, size, rows, stride};
+    write_queued("get_async", backend, tensor, piece, data, host_stride, Way::read, HBT_CALLER);
+    Inside inside;
+    real::ggml_backend_tensor_get_2d_async(backend, tensor, data, offset, size, rows, stride, host_stride);
+}
+
+// The fork's announcement of a write through `tensor->data`.
+HBT_EXPORT void ggml_backend_tensor_set_direct(ggml_tensor * tensor, size_t offset, size_t size) {
+    if (thread.depth == 0) write_blocking("set_direct", tensor, {offset, size}, Way::write, HBT_CALLER);
+    Inside inside;
+    real::ggml_backend_tensor_set_direct(tensor, offset, size);
+}

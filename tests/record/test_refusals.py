@@ -1,0 +1,183 @@
+"""What cannot be recorded is refused in one sentence with a way out: 125, or 127 for a program that is not there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hbtrace.record.program import read_elf
+from tests.record.engine import NATIVE, build
+from tests.record.runs import hbtrace
+
+
+def _refused(*arguments: str | Path, status: int = 125, **options: object) -> str:
+    """The one sentence."""
+    done = hbtrace("record", *arguments, **options)
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    lines = [line for line in done.stderr.splitlines() if "compiling the recorder library" not in line]
+    assert len(lines) == 1
+    return lines[0].removeprefix("hbtrace: ")
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "run.arrow"
+
+
+def _compiled(folder: Path, source: str, *flags: str) -> Path:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++")
+    program = folder / "program"
+    done = subprocess.run(
+        [compiler, "-x", "c++", "-", "-o", program, *flags], input=source, text=True, capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"does not link here: {done.stderr.splitlines()[-1]}")
+    return program
+
+
+def test_missing_program(output: Path) -> None:
+    assert _refused("-o", output, "--", "no-such-program", status=127) == "no-such-program: program not found"
+
+
+def test_folder_and_file_that_cannot_be_run(output: Path, tmp_path: Path) -> None:
+    assert _refused("-o", output, "--", tmp_path) == f"{tmp_path} is a folder, not a program"
+    plain = tmp_path / "plain"
+    plain.write_text("text")
+    assert "is not executable: chmod +x it" in _refused("-o", output, "--", plain)
+    plain.chmod(0o755)
+    assert "neither an ELF file nor a script with a #! line" in _refused("-o", output, "--", plain)
+
+
+def test_static_program(output: Path, tmp_path: Path) -> None:
+    program = _compiled(tmp_path, "int main() {}", "-static")
+    assert _refused("-o", output, "--", program).endswith("is statically linked, so that no library can be loaded: "
+                                                          "build it without -static")
+
+
+def test_ggml_linked_into_the_program(output: Path, tmp_path: Path) -> None:
+    source = 'extern "C" int ggml_backend_sched_graph_compute_async(void *, void *) { return 0; }\nint main() {}'
+    program = _compiled(tmp_path, source)
+    assert "its calls cannot be interposed: build llama.cpp with BUILD_SHARED_LIBS=ON" in _refused(
+        "-o", output, "--", program
+    )
+    subprocess.run(["strip", program], check=True)
+    hidden = _compiled(tmp_path, 'const char * text = "ggml_backend";\nint main() { return text == nullptr; }')
+    assert "has ggml linked into it" in _refused("-o", output, "--", hidden)
+
+
+def test_no_ggml_in_it(output: Path) -> None:
+    assert _refused("-o", output, "--", "true").startswith("nothing was recorded: true never called ggml through a")
+    assert not output.exists()
+
+
+def test_a_failure_of_its_own_is_passed_on(output: Path) -> None:
+    done = hbtrace("record", "-o", output, "--", "sh", "-c", "exit 7")
+    assert done.returncode == 7
+    assert "it ended with 7" in done.stderr
+
+
+def test_another_users_rights(output: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    shutil.copy("/bin/true", program)
+    program.chmod(0o755 | stat.S_ISUID)
+    assert "runs with another user's rights" in _refused("-o", output, "--", program)
+
+
+def _elf(machine: int, interpreter: bytes = b"/lib/ld-linux.so.2", kind: int = 2) -> bytes:
+    """The head of a program, with one entry that names its interpreter."""
+    head = b"\x7fELF" + bytes([kind, 1, 1]) + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    return head + struct.pack("<IIQQQQQQ", 3, 4, 120, 0, 0, len(interpreter), 0, 1) + interpreter
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (_elf(183 if os.uname().machine == "x86_64" else 62), "64-bit program for"),
+        (_elf(3, kind=1), "is a 32-bit program for x86"),
+        (_elf(62 if os.uname().machine == "x86_64" else 183, b"/lib/ld-musl-x86_64.so.1"), "is built for musl"),
+    ],
+    ids=["architecture", "bits", "musl"],
+)
+def test_programs_for_other_systems(output: Path, tmp_path: Path, content: bytes, reason: str) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(content)
+    program.chmod(0o755)
+    assert reason in _refused("-o", output, "--", program)
+
+
+def test_a_scripts_interpreter_is_what_counts(output: Path, tmp_path: Path) -> None:
+    static = _compiled(tmp_path, "int main() {}", "-static")
+    script = tmp_path / "script"
+    script.write_text(f"#!{static}\n")
+    script.chmod(0o755)
+    assert f"{static} is statically linked" in _refused("-o", output, "--", script)
+    script.write_text("#!/nowhere/interpreter\n")
+    assert "its interpreter /nowhere/interpreter is not found" in _refused("-o", output, "--", script)
+
+
+def test_existing_output(output: Path) -> None:
+    output.write_text("kept")
+    assert _refused("-o", output, "--", "true") == f"{output} exists; give -f to overwrite it"
+    assert output.read_text() == "kept"
+    spool = output.with_name("other.arrow.spool.1.jsonl")
+    spool.write_text("kept")
+    assert "a crash left it" in _refused("-o", output.with_name("other.arrow"), "--", "true")
+    assert spool.read_text() == "kept"
+
+
+def test_output_that_cannot_be(output: Path, tmp_path: Path) -> None:
+    assert "name it .arrow" in _refused("-o", tmp_path / "run.txt", "--", "true")
+    assert "its folder does not exist" in _refused("-o", tmp_path / "no" / "run.arrow", "--", "true")
+
+
+def test_no_compiler(output: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "HBTRACE_CACHE": str(tmp_path / "cache"), "PATH": str(tmp_path), "CXX": ""}
+    assert "no C++ compiler is found" in _refused("-o", output, "--", "/bin/true", env=environment)
+    environment["CXX"] = "no-such-compiler"
+    assert "CXX is no-such-compiler, which is not found" in _refused("-o", output, "--", "/bin/true", env=environment)
+    environment["CXX"] = "/bin/false"
+    assert "does not compile" in _refused("-o", output, "--", "/bin/true", env=environment)
+
+
+def test_a_cache_that_the_loader_cannot_name(output: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "HBTRACE_CACHE": str(tmp_path / "with blank")}
+    assert "has a blank or a colon in it" in _refused("-o", output, "--", "true", env=environment)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--ubatches", "5-2"), ("--ubatches", "x"), ("--max-size", "0"), ("--max-size", "big"), ("--copies", "CUDA=up")],
+)
+def test_wrong_options(output: Path, option: str, value: str) -> None:
+    done = hbtrace("record", "-o", output, option, value, "--", "true")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_build_that_the_probe_does_not_understand(output: Path) -> None:
+    library = build([NATIVE / "strange_ggml.cpp"], "-shared", "-fPIC", name="libggml-strange.so")
+    program = build([NATIVE / "strange_program.cpp"], str(library), f"-Wl,-rpath,{library.parent}", name="strange")
+    done = hbtrace("record", "-o", output, "--", program)
+    assert done.stdout == "done\n"
+    assert done.returncode == 125
+    assert "this build of ggml is not understood, the probe did not find the type of a tensor" in done.stderr
+
+
+def test_damaged_headers_are_no_programs(tmp_path: Path) -> None:
+    whole = Path("/bin/true").read_bytes()
+    for length in range(0, 200, 7):
+        path = tmp_path / "cut"
+        path.write_bytes(whole[:length])
+        with path.open("rb") as stream:
+            elf = read_elf(stream)
+        assert elf is None or elf.interpreter is None or elf.bits == 64

@@ -1,0 +1,149 @@
+"""Live or dead, held against real bytes: random programs under many schedules, and the copy mode's races."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from hashlib import shake_128
+from typing import Any
+
+import pytest
+
+from hbtrace.checks.strata_races import COPY_RACES, copy_race
+from hbtrace.replay import analyze_events
+from hbtrace.replay.races import Report
+from hbtrace.simulate.strata_run import carry_out
+from hbtrace.simulate.strata_tape import Memory, Tape
+from hbtrace.trace.rows import batch_from_rows
+from tests.strata.runs import run
+
+consequence = pytest.importorskip("hbtrace.explain.consequence")
+recording = pytest.importorskip("hbtrace.explain.recording")
+
+SIZE = 8
+BLOCKS = ("a", "b", "c", "d")
+QUEUES = ("q0", "q1", "q2")
+PROGRAMS = 800
+SCHEDULES = 120
+
+
+def verdicts(events: list[dict[str, Any]]) -> list[tuple[Report, str]]:
+    reports = analyze_events(events).reports
+    found = consequence.consequences([batch_from_rows(events)], reports)
+    return [(report, found[recording.pair_of(report)].verdict) for report in reports]
+
+
+class Program:
+    """A few queues, a few blocks, and every value a hash of what it was made of."""
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed)
+        self.tape, self.seen, self.freed = Tape(), list[bytes](), ""
+        for queue in QUEUES:
+            self.tape.queue(queue)
+        for block in BLOCKS:
+            self.tape.block(block, SIZE, "GPU")
+        for number, block in enumerate(BLOCKS):  # no two blocks alike, or a wrong order would not show
+            self.host_write(block, 100 + number)
+        events = 0
+        for step in range(rng.randint(5, 14)):
+            queue, kind = rng.choice(QUEUES), rng.random()
+            if kind < 0.45:
+                self.kernel(rng, queue, step)
+            elif kind < 0.55:
+                self.copy(rng, queue, step)
+            elif kind < 0.65:
+                self.host_write(rng.choice(BLOCKS), step)
+            elif kind < 0.72:
+                self.host_read(rng.choice(BLOCKS))
+            elif kind < 0.8:
+                self.tape.synchronize(queue)
+            elif kind < 0.97:
+                self.tape.record(queue, f"e{events}")
+                self.tape.wait(rng.choice(QUEUES), f"e{events}")
+                events += 1
+            else:
+                self.freed = rng.choice(BLOCKS)
+                self.tape.free(self.freed)
+                break
+
+    def kernel(self, rng: random.Random, queue: str, step: int) -> None:
+        reads = rng.sample(BLOCKS, rng.choice((0, 1, 1, 2)))
+        (target,) = rng.sample(BLOCKS, 1)
+        low = rng.choice((0, 0, 0, SIZE // 2))
+
+        def ran(memory: Memory) -> None:
+            made = b"".join(bytes(memory[name]) for name in reads)
+            memory[target][low:] = shake_128(f"{step}".encode() + made).digest(SIZE - low)
+
+        self.tape.kernel(queue, f"kernel {step}", list(reads), [(target, low, SIZE)], ran)
+
+    def copy(self, rng: random.Random, queue: str, step: int) -> None:
+        """A copy that leaves its mark: two of one value would hide which came last."""
+        src, dst = rng.sample(BLOCKS, 2)
+
+        def moved(memory: Memory) -> None:
+            memory[dst][:] = shake_128(f"copy {step}".encode() + memory[src]).digest(SIZE)
+
+        self.tape.copy(queue, f"copy {step}", src, dst, moved)
+
+    def host_write(self, name: str, step: int) -> None:
+        def wrote(memory: Memory) -> None:
+            memory[name][:] = shake_128(f"host {step}".encode()).digest(SIZE)
+
+        self.tape.host("write", [], [name], wrote)
+
+    def host_read(self, name: str) -> None:
+        self.tape.host("read", [name], [], lambda memory: self.seen.append(bytes(memory[name])))
+
+    def outcome(self, schedule: str, seed: int = 0) -> tuple[Any, ...]:
+        """What the host read and what is left at the end."""
+        self.seen.clear()
+        memory = carry_out(self.tape, schedule, seed)
+        return tuple(self.seen), tuple(bytes(memory[name]) for name in BLOCKS if name != self.freed)
+
+    def differs(self) -> bool:
+        expected = self.outcome("recorded")
+        return self.outcome("latest") != expected or any(
+            self.outcome("random", seed) != expected for seed in range(SCHEDULES)
+        )
+
+
+def test_dead_changes_nothing_and_live_does() -> None:
+    """Programs of one race: called dead, no schedule shows anything else; called live, some does.
+
+    Where a program has several, all dead must still show nothing.
+    """
+    told: Counter[str] = Counter()
+    for seed in range(PROGRAMS):
+        program = Program(seed)
+        found = [verdict for _, verdict in verdicts(program.tape.rows)]
+        if not found:
+            if seed % 8 == 0:
+                assert not program.differs(), f"seed {seed}: no race, and a schedule differs"
+        elif set(found) == {"dead"}:
+            told["dead"] += 1
+            assert not program.differs(), f"seed {seed}: dead, and a schedule differs"
+        elif found == ["live"]:
+            told["live"] += 1
+            assert program.differs(), f"seed {seed}: live, and no schedule differs"
+    assert told["dead"] >= 20, told
+    assert told["live"] >= 60, told
+
+
+def test_the_three_races_of_copy_mode_are_dead() -> None:
+    """And nothing differs under any schedule, as `test_model` shows for the same runs."""
+    seen = Counter[tuple[str | None, str]]()
+    for seed in range(5):
+        seen.update(
+            (copy_race(report), verdict) for report, verdict in verdicts(run("copy", stages=3, seed=seed).events)
+        )
+    assert {name for name, _ in seen} == set(COPY_RACES)
+    assert {verdict for _, verdict in seen} == {"dead"}
+
+
+def test_without_the_wait_they_are_live() -> None:
+    made = run("copy", fault="snap-wait-removed", seed=0)
+    found = Counter((copy_race(report), verdict) for report, verdict in verdicts(made.events))
+    assert found["copy-wait", "live"]
+    assert made.differing(30)
