@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hbtrace import importers
 from hbtrace.checks.coverage import Coverage, Meter
 from hbtrace.checks.passage import Passage
 from hbtrace.compare.select import Filters, Selection, select
@@ -113,7 +114,8 @@ class _CrossCheck:
     """An imported sanitizer log has reports of its own: hold the replay's against them."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source if isinstance(source, ImportedTrace) else None
+        checkable = isinstance(source, ImportedTrace) and source.kind == importers.GGML_TRACE
+        self._source: ImportedTrace | None = source if checkable else None  # type: ignore[assignment]
         self._seen: list[Report] = []
 
     def watch(self, reports: Replay) -> Iterator[Report]:

@@ -11,15 +11,38 @@ from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import UsageError
 
 
+class _Diff(click.Command):
+    """Takes `--state OFF... --against ON...`, two lists of any length, beside BASE and HEAD."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _spelled_out(args))
+
+
+def _spelled_out(args: list[str]) -> list[str]:
+    """Each path of the two lists behind an option of its own."""
+    out, option = [], ""
+    for arg in args:
+        if arg.startswith("-") and arg != "-":
+            option = arg if arg in ("--state", "--against") else ""
+            out += [] if option else [arg]
+        else:
+            out += [option, arg] if option else [arg]
+    return out
+
+
 @click.command(
+    cls=_Diff,
     epilog="""\b
 Examples:
   hbtrace diff base.arrow head.arrow
   hbtrace diff 'runs/main/*.arrow' runs/branch --require-comparable --format markdown -o diff.md
+  hbtrace diff --state off1.log off2.log --against on1.log on2.log
 """
 )
-@click.argument("base")
-@click.argument("head")
+@click.argument("base", required=False)
+@click.argument("head", required=False)
+@click.option("--state", multiple=True, metavar="OFF...", help="Strata logs of one arm, to compare states and speed.")
+@click.option("--against", multiple=True, metavar="ON...", help="Strata logs of the other arm.")
 @filter_options
 @replay_options
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
@@ -28,7 +51,7 @@ Examples:
 @partial_option
 @gate_options("new")
 @output_options(FORMATS)
-def command(base: str, head: str, output: str | None, force: bool, **given: Any) -> int:
+def command(base: str | None, head: str | None, output: str | None, force: bool, **given: Any) -> int:
     """Compare the races of BASE and HEAD by identity, never by totals.
 
     Each is a trace, a folder of traces or a glob; several runs of a side are united. A race that is gone is called
@@ -41,6 +64,10 @@ def command(base: str, head: str, output: str | None, force: bool, **given: Any)
     from hbtrace.compare.diff import diff
     from hbtrace.compare.sides import check_filters, load_side
 
+    if given["state"] or given["against"]:
+        return _arms(base, output, given, force=force)
+    if base is None or head is None:
+        raise UsageError("missing argument: diff wants BASE and HEAD, or --state OFF... --against ON...")
     if base == head == "-":
         raise UsageError("standard input can be read only once")
     suppressions = load_suppressions(given["suppressions"])
@@ -57,6 +84,23 @@ def command(base: str, head: str, output: str | None, force: bool, **given: Any)
     if given["require_comparable"] and not verdict.comparable:
         return 4
     return exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
+
+
+def _arms(base: str | None, output: str | None, given: dict[str, Any], *, force: bool) -> int:
+    """Two arms of a Strata workload instead of two sides."""
+    from hbtrace.cli.diff_state import state_diff
+
+    if base is not None or not given["state"] or not given["against"]:
+        raise UsageError("--state OFF... and --against ON... stand together, and without BASE and HEAD")
+    return state_diff(
+        given["state"],
+        given["against"],
+        form=given["format"],
+        output=output,
+        force=force,
+        verbose=given["verbose"],
+        exit_zero=given["exit_zero"],
+    )
 
 
 def _rendered(verdict: Any, workload: dict[str, tuple[int, int]], given: dict[str, Any]) -> str | bytes:

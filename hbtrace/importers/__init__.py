@@ -14,6 +14,7 @@ from hbtrace.errors import TraceError
 
 GGML_TRACE: Final = "ggml-sanitizer-trace"
 GGML_REPORTS: Final = "ggml-sanitizer-reports"
+STRATA_LOG: Final = "strata-log"
 
 _GGML: Final = {"trace": GGML_TRACE, "reports": GGML_REPORTS}
 
@@ -39,10 +40,12 @@ def sniff_foreign(head: bytes) -> str | None:
 
 def identify_foreign(lines: Iterable[bytes]) -> str | None:
     """As `sniff_foreign`, over a whole file: for logs whose head is other output. Ends at the first proof."""
-    from hbtrace.importers import ggml_sanitize
+    from hbtrace.importers import ggml_sanitize, strata
 
     kind = ggml_sanitize.identify(lines)
-    return _GGML[kind] if kind else None
+    if kind:
+        return _GGML[kind]
+    return STRATA_LOG if strata.identify(lines) else None
 
 
 def foreign_events(kind: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -51,6 +54,10 @@ def foreign_events(kind: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]
         from hbtrace.importers import ggml_sanitize
 
         return ggml_sanitize.events(lines)
+    if kind == STRATA_LOG:
+        from hbtrace.importers import strata
+
+        return strata.events(lines)
     if kind == GGML_REPORTS:
         raise TraceError("a set of pasted sanitizer reports holds no accesses, so it cannot become a trace")
     raise TraceError(f"no importer for {kind!r}")
