@@ -7,10 +7,7 @@ SOURCES := $(wildcard sample_traces/src/*.jsonl)
 SAMPLES := $(patsubst sample_traces/src/%.jsonl,sample_traces/%.arrow,$(SOURCES))
 PROGRAMS ?= 20000
 
-bench-record: $(STAMP) ## What recording costs: the same run with the recorder and without
-	$(BIN)/python -m tests.record.bench
-
-.PHONY: bench-record help venv demo test check samples readme fuzz bench clean
+.PHONY: help venv demo test check samples readme fuzz bench bench-record clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -61,6 +58,9 @@ fuzz: $(STAMP) ## Random programs against the oracle, PROGRAMS=20000 of them
 
 bench: $(STAMP) ## Measure speed and memory
 	$(BIN)/python -m tests.bench
+
+bench-record: $(STAMP) ## What recording costs: the same run with the recorder and without
+	$(BIN)/python -m tests.record.bench
 
 clean: ## Remove the environment and everything made by tools
 	rm -rf .venv .bench .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
