@@ -1,0 +1,53 @@
+"""`hbtrace explain`: one race in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hbtrace.cli.options import output_options, replay_options
+from hbtrace.errors import UsageError
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  hbtrace explain run.arrow C-83f653
+  hbtrace explain run.arrow R-2a1d6a
+  hbtrace explain run.arrow 431
+"""
+)
+@click.argument("trace", metavar="TRACE")
+@click.argument("ident", metavar="ID")
+@replay_options
+@click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
+@output_options(("text", "json"))
+def command(trace: str, ident: str, output: str | None, force: bool, **given: Any) -> int:
+    """Explain one race of TRACE: both sides, the missing edge, a witness, the mend.
+
+    ID is a distinct race (R-...), a root cause (C-..., see `hbtrace triage`) or the row of a racing access; its first
+    report is explained. The witness is a legal schedule in which the wrong value is read, and it was executed.
+
+    Exit code: 1, as the trace has a race; 2 wrong use, or no race with this id; 3 a trace that cannot be read.
+    """
+    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.progress import watched
+    from hbtrace.explain.explanation import explain
+    from hbtrace.explain.recording import Settings
+    from hbtrace.explain.triage import find, triage_source
+    from hbtrace.report import explain as report
+    from hbtrace.source import open_source
+
+    if trace == "-":
+        raise UsageError("the trace is read twice: standard input cannot be")
+    settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
+    with open_output(output, force=force) as write:
+        found = triage_source(watched(open_source(trace)), settings)
+        reports = find(found, ident)
+        if not reports:
+            raise UsageError(f"{trace}: no race {ident}; `hbtrace triage {trace} -v` lists them")
+        warn(found.warnings)
+        explanation = explain(found, reports, open_source(trace).batches)
+        write(report.document(explanation) if given["format"] == "json" else report.render(explanation))
+    return 1

@@ -1,0 +1,51 @@
+"""`hbtrace minimize`: the smallest trace that still shows a race."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hbtrace.cli.options import replay_options
+from hbtrace.errors import UsageError
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  hbtrace minimize run.arrow R-2a1d6a -o small.jsonl
+  hbtrace minimize run.arrow C-83f653 -o - | hbtrace analyze -
+"""
+)
+@click.argument("trace", metavar="TRACE")
+@click.argument("ident", metavar="ID")
+@click.option("-o", "--output", metavar="FILE", required=True, help="The small trace, by its suffix; - is JSON Lines.")
+@click.option("-f", "--force", is_flag=True, help="Overwrite FILE.")
+@replay_options
+def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> int:
+    """Write the smallest trace that still shows one race of TRACE.
+
+    It is valid by the format, holds no times, call sites or bystanders, and loses the race if any of its events is
+    left out: ready to be committed as a test. ID is as for `hbtrace explain`.
+
+    Exit code: 0, 2 wrong use, or no race with this id, 3 a trace that cannot be read.
+    """
+    from hbtrace.explain.minimize import minimize
+    from hbtrace.explain.recording import Settings
+    from hbtrace.explain.triage import find, triage_source
+    from hbtrace.source import open_source
+    from hbtrace.trace.writer import open_writer
+
+    if trace == "-":
+        raise UsageError("the trace is read twice: standard input cannot be")
+    settings = Settings(given["threads"], given["skip_weights"], given["strict"])
+    found = triage_source(open_source(trace), settings)
+    reports = find(found, ident)
+    if not reports:
+        raise UsageError(f"{trace}: no race {ident}; `hbtrace triage {trace} -v` lists them")
+    with open_writer(output, force=force) as writer:
+        events = minimize(open_source(trace).batches(), reports[0], settings)
+        writer.write_rows(events)
+    where = "" if output == "-" else f" in {output}"
+    click.echo(f"{len(events)} of {found.recording.rows:,} events{where}", err=True)
+    return 0

@@ -1,0 +1,53 @@
+"""`hbtrace triage`: the root causes of a trace's races, one line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hbtrace.cli.options import filter_options, output_options, replay_options
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  hbtrace triage run.arrow
+  hbtrace triage run.arrow -v --tensor 'attn_inp_kq_mask*'
+  hbtrace triage run.arrow --format json | jq '.causes[] | [.id, .mend.short]'
+"""
+)
+@click.argument("trace", metavar="TRACE")
+@click.option("-v", "--verbose", is_flag=True, help="Open each cause: its nature, its mend, its distinct races.")
+@filter_options
+@replay_options
+@click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
+@click.option("--exit-zero", is_flag=True, help="Exit code 0 even if there are races.")
+@output_options(("text", "json"))
+def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
+    """Show the root causes of the races of TRACE, one line each.
+
+    Races that lack the same order are one cause. The line says which order that is, what of it is live, how narrow
+    the window is, and the mend; `hbtrace whatif` tries the mend.
+
+    Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
+    """
+    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.progress import watched
+    from hbtrace.compare.select import Filters
+    from hbtrace.explain.recording import Settings
+    from hbtrace.explain.triage import triage_source
+    from hbtrace.report import triage as report
+    from hbtrace.source import open_source
+
+    names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
+    filters = Filters(**{name: given[name] for name in names})
+    settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
+    with open_output(output, force=force) as write:
+        found = triage_source(watched(open_source(trace)), settings, filters)
+        if given["format"] == "json":
+            write(report.document(found))
+        else:
+            warn(found.warnings)
+            write(report.render(found, verbose=given["verbose"]))
+    return 1 if found.reports and not given["exit_zero"] else 0

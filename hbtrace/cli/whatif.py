@@ -1,0 +1,132 @@
+"""`hbtrace whatif`: the same trace under another rule, and the smallest mend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from hbtrace.explain.draft import Rule
+    from hbtrace.explain.whatif import Batches
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  hbtrace whatif run.arrow --ring 2
+  hbtrace whatif run.arrow --sync before:embd --hide-direct --format json
+  hbtrace whatif run.arrow --after-dst -o mended.arrow
+  hbtrace whatif run.arrow --fix
+"""
+)
+@click.argument("trace", metavar="TRACE")
+@click.option("--ring", type=int, metavar="N", help="Inputs rotate over N slots; the host waits on slot entry.")
+@click.option("--pin", is_flag=True, help="Memory that a queue may still use is not handed to another tensor.")
+@click.option("--sync", multiple=True, metavar="POINT", help="The host waits: ubatch, before:TENSOR or row:N.")
+@click.option("--event", multiple=True, metavar="POINT", help="As --sync, with an event record and wait.")
+@click.option("--drop-edge", multiple=True, type=int, metavar="ROW", help="Leave out the edge in this row.")
+@click.option("--copy-on", type=click.Choice(("src", "dst")), help="Asynchronous copies run on this side's queue.")
+@click.option("--after-dst", is_flag=True, help="Copies on the source's queue wait for the destination's work.")
+@click.option("--synchronous", multiple=True, metavar="NAME", help="This backend's work is done when the call returns.")
+@click.option("--hide-direct", is_flag=True, help="Writes and reads through tensor->data are not announced.")
+@click.option("--place", multiple=True, metavar="OP=NAME", help="This operation runs on that backend.")
+@click.option("--fix", is_flag=True, help="Find the smallest set of mends that removes every race.")
+@click.option("--waits", is_flag=True, help="Which of the trace's own waits carry weight.")
+@filter_options
+@replay_options
+@click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
+@output_options(("text", "json"))
+def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
+    """Replay TRACE under another rule, and show before and after by root cause.
+
+    Rules combine. With -o the rewritten trace is written to FILE (.arrow, .arrows or .jsonl) and the comparison goes
+    to standard output. --fix looks for the smallest mends instead, each verified by replay; with -o it writes the
+    trace under the first answer.
+
+    Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read.
+    """
+    from hbtrace.cli.output import warn
+    from hbtrace.explain.whatif import side_of, whatif
+    from hbtrace.report import whatif as report
+
+    rules = _rules(given)
+    if given["fix"] + given["waits"] + bool(rules) != 1:
+        raise UsageError("give rules such as --ring 2, or --fix, or --waits")
+    batches, settings, filters = _opened(trace, given)
+    json = given["format"] == "json"
+    if given["waits"]:
+        from hbtrace.explain.waits import weigh
+
+        weighed = weigh(batches(), settings)
+        click.echo(report.waits_document(weighed, trace) if json else report.render_waits(weighed, trace), nl=False)
+        return 0
+    before = side_of(batches(), settings, filters)
+    warn(before.recording.warnings)
+    if given["fix"]:
+        from hbtrace.explain.fix import fix
+
+        fixed = fix(batches, settings, filters, before=before)
+        click.echo(report.fix_document(fixed, trace) if json else report.render_fix(fixed, trace), nl=False)
+        rules = [mend.rule() for mend in fixed.answers[0].mends] if fixed.answers else []
+        left = 0 if fixed.answers else before.races
+    else:
+        found = whatif(batches, rules, settings, filters, before=before)
+        click.echo(report.document(found, trace) if json else report.render(found, trace), nl=False)
+        left = found.after.races
+    if output is not None:
+        _write(output, batches, _rules(given) or rules, force=force)
+    return 1 if left else 0
+
+
+def _rules(given: dict[str, Any]) -> list[Rule]:
+    """The rules asked for, new ones: a rule counts its price while it is applied."""
+    from hbtrace.explain.pin import Pin, Place
+    from hbtrace.explain.ring import Ring
+    from hbtrace.explain.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
+
+    rules: list[Rule] = [Drop(row) for row in given["drop_edge"]]
+    rules += [HideDirect()] if given["hide_direct"] else []
+    rules += [Synchronous(name) for name in given["synchronous"]]
+    for words in given["place"]:
+        what, _, backend = words.rpartition("=")
+        if not what or not backend:
+            raise UsageError(f"--place {words!r}: give an operation and a backend, such as MUL_MAT=CPU")
+        rules.append(Place(what, backend))
+    rules += [Pin()] if given["pin"] else []
+    rules += [Ring(given["ring"])] if given["ring"] is not None else []
+    if given["copy_on"] or given["after_dst"]:
+        rules.append(CopyOn(given["copy_on"], given["after_dst"]))
+    rules += [Wait(point) for point in given["sync"]]
+    rules += [Wait(point, "event") for point in given["event"]]
+    return rules
+
+
+def _opened(trace: str, given: dict[str, Any]) -> tuple[Batches, Any, Any]:
+    """The trace as something that can be read again and again."""
+    from hbtrace.compare.select import Filters
+    from hbtrace.explain.recording import Settings
+    from hbtrace.source import open_source
+
+    source = open_source(trace)
+    if trace == "-":
+        kept = list(source.batches())
+        batches: Batches = lambda: kept  # noqa: E731 - standard input is read only once
+    else:
+        batches = source.batches
+    names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
+    filters = Filters(**{name: given[name] for name in names})
+    return batches, Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"]), filters
+
+
+def _write(path: str, batches: Batches, rules: list[Rule], *, force: bool) -> None:
+    from hbtrace.explain.draft import batches_of
+    from hbtrace.explain.whatif import rewrite
+    from hbtrace.trace.writer import open_writer
+
+    with open_writer(path, force=force) as writer:
+        for batch in batches_of(rewrite(batches, rules)):
+            writer.write_batch(batch)

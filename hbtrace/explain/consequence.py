@@ -1,0 +1,305 @@
+"""Consequence: does what a race can change reach anybody? (Contract, section 8.)
+
+Forward from each victim of a race (`victims.py`): what its node writes is marked, what reads a mark passes it on, a
+write that comes after in every schedule removes it. A mark that a host read meets, or that is left in memory at the
+end, makes the race live; if all marks are gone it is dead; it is unknown where an approximate range decides, or the
+trace is cut or began late. A race called dead changes no value that the host reads and none that is left, whatever
+the schedule.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from hbtrace.explain.recording import Chunk, Pair, Recording, Settings, pair_of, record
+from hbtrace.explain.taint import Mark, Marks
+from hbtrace.explain.victims import Finder, Memory, Reads, Site, Victims
+from hbtrace.replay.kernel import Clock
+from hbtrace.replay.order import Clocks
+from hbtrace.replay.program import END, HOST, PIECE, QUEUE
+from hbtrace.replay.races import Report
+
+Verdict = Literal["live", "dead", "unknown"]
+
+END_OF_TRACE: Final = -1
+
+_COPIES: Final = frozenset({"tensor_copy", "copy_async"})
+"""They pass a value on and look at none, the host's among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What comes of a race. row: of the host read that a changed value reaches, -1 for none. why: a sentence."""
+
+    verdict: Verdict
+    why: str
+    row: int = END_OF_TRACE
+
+
+def consequences(
+    batches: Iterable[pa.RecordBatch], reports: Iterable[Report], *, partial: bool = False, **settings: Any
+) -> dict[Pair, Consequence]:
+    """The consequence of each report of a trace, by `pair_of(report)`.
+
+    batches: the canonical batches of the whole trace, again from its beginning. partial: something of it was lost.
+    settings: those with which the reports were made (`threads`, `skip_weights`).
+    """
+    wanted = list(reports)
+    if not wanted:
+        return {}
+    return judge(record(batches, Settings(**settings), replay=False), wanted, partial=partial)
+
+
+def judge(
+    recording: Recording, reports: list[Report] | None = None, *, partial: bool = False
+) -> dict[Pair, Consequence]:
+    """As `consequences`, of a recording that is kept; without `reports` of its own ones."""
+    reports = recording.reports if reports is None else reports
+    if not reports:
+        return {}
+    victims = Finder(recording, reports).find()
+    flow = _Flow(recording, victims)
+    flow.run()
+    return {
+        pair_of(report): flow.verdict(report, its, partial=partial)
+        for report, its in zip(reports, victims, strict=True)
+    }
+
+
+def trail(recording: Recording, report: Report) -> list[tuple[int, int]]:
+    """How far one report's values spread: (row, bytes that hold one after it), wherever that number changed."""
+    flow = _Flow(recording, Finder(recording, [report]).find())
+    flow.run()
+    return flow.trail
+
+
+@dataclass(slots=True)
+class _Node:
+    """What depends on what within a footprint: `reads` and `writes` are (number, space, lo, hi, approx)."""
+
+    reads: list[tuple[int, int, int, int, bool]]
+    writes: list[tuple[int, int, int, int, bool]]
+
+
+class _Flow:
+    """Carries marks over the program. A source is a victim: a read's site, or the memory that two writes left."""
+
+    def __init__(self, recording: Recording, victims: list[Victims]) -> None:
+        self._recording = recording
+        self._bits: dict[Site, int] = {}
+        self._memories: dict[Site, list[tuple[int, Memory]]] = {}
+        self._memory_bits: dict[int, int] = {}
+        self._count = 0
+        self._number(victims)
+        self._read_spaces = _read_spaces(recording)
+        self._rows = {row for row, _ in (*self._bits, *self._memories)}
+        self._marks: dict[int, Marks] = {}
+        self._carried = (-1, 0, 0)
+        self._open = (1 << self._count) - 1
+        self._live_rows: dict[int, int] = {}
+        self._maybe = 0
+        self._summaries: dict[int, list[tuple[list[int], list[int]]]] = {}
+        self.trail: list[tuple[int, int]] = []
+        """(row, bytes marked after it), wherever that changed; kept for a single report only."""
+        self._told = len(victims) == 1
+
+    def _number(self, victims: list[Victims]) -> None:
+        covered: dict[int, tuple[Reads, int, int]] = {}
+        for its in victims:
+            for reads, first, last in its.reads:
+                _, low, high = covered.get(id(reads), (reads, first, last))
+                covered[id(reads)] = reads, min(low, first), max(high, last)
+        own = (its.own for its in victims if its.own is not None)
+        sites = (site for reads, low, high in covered.values() for site in reads.sites[low:high])
+        for site in (*sites, *own):
+            if site not in self._bits:
+                self._bits[site] = self._count
+                self._count += 1
+        for memory in (its.memory for its in victims if its.memory is not None):
+            self._memory_bits[id(memory)] = self._count
+            self._memories.setdefault(memory.site, []).append((self._count, memory))
+            self._count += 1
+
+    def run(self) -> None:
+        """Over the whole program, or until every source is known to be live."""
+        clocks = Clocks()
+        table: dict[int, list[_Node]] = {}
+        for chunk in self._recording.chunks:
+            _load(table, chunk)
+            for op, actor, other, footprint, row in chunk.steps():
+                clocks.step(op, actor, other)
+                if op in (HOST, QUEUE):
+                    if footprint >= 0 and (self._marks or row in self._rows):
+                        self._visit(op == HOST, table[footprint], (actor, clocks.of(actor)), row)
+                elif op == END:
+                    self._marks.pop(actor, None)
+            if not self._open:
+                return
+        for marks in list(self._marks.values()):
+            sure, maybe = marks.all()
+            self._maybe |= maybe
+            self._reach(sure, 0, END_OF_TRACE)
+
+    def _visit(self, host: bool, nodes: list[_Node], who: tuple[int, Clock], row: int) -> None:
+        for node in nodes:
+            sure, maybe = self._seen(node, row)
+            ev = self._recording.events[row]
+            if host and node.reads and ev not in _COPIES:
+                self._reach(sure, maybe, row)
+            elif ev == "get_async" and not any(write[1] in self._read_spaces for write in node.writes):
+                self._reach(sure, maybe, row)  # what reads its other end is not recorded: the host does, by pointer
+            elif not node.writes and ev in _COPIES:
+                self._carried = (row, sure, maybe)
+            elif not node.reads and self._carried[0] == row:
+                _, sure, maybe = self._carried
+            for write in node.writes:
+                self._write(write, sure & self._open, maybe & self._open, who, row)
+        if self._told:
+            size = sum(marks.size() for marks in self._marks.values())
+            if not self.trail or self.trail[-1][1] != size:
+                self.trail.append((row, size))
+
+    def _seen(self, node: _Node, row: int) -> tuple[int, int]:
+        """The marks of what a node reads, and the node as a source itself."""
+        sure = maybe = 0
+        for number, space, lo, hi, approx in node.reads:
+            marks = self._marks.get(space)
+            some, perhaps = marks.read(lo, hi) if marks else (0, 0)
+            if (bit := self._bits.get((row, number))) is not None:
+                some |= 1 << bit
+            maybe |= perhaps | some if approx else perhaps
+            sure |= 0 if approx else some
+        return sure, maybe
+
+    def _write(
+        self, write: tuple[int, int, int, int, bool], sure: int, maybe: int, who: tuple[int, Clock], row: int
+    ) -> None:
+        number, space, lo, hi, approx = write
+        marks = self._marks.get(space)
+        new = None
+        if sure or maybe:
+            writers = frozenset({(who[0], who[1][who[0]])})
+            new = Mark(0, sure | maybe, writers) if approx else Mark(sure, maybe, writers)
+        if marks is None:
+            if new is None and (row, number) not in self._memories:
+                return
+            marks = self._marks[space] = Marks()
+        marks.write(lo, hi, new, who[1], surely=not approx)
+        for bit, memory in self._memories.get((row, number), ()):
+            if memory.space == space and self._open >> bit & 1:
+                left = Mark(0, 1 << bit, memory.writers) if approx else Mark(1 << bit, 0, memory.writers)
+                marks.write(max(lo, memory.lo), min(hi, memory.hi), left, {}, surely=False)
+        if not marks:
+            del self._marks[space]
+
+    def _reach(self, sure: int, maybe: int, row: int) -> None:
+        """Somebody has the values: their sources are judged. What only may have been met is judged when nothing sure
+        of it is left."""
+        self._maybe |= maybe
+        news = sure & self._open
+        if news:
+            for bit in _ones(news):
+                self._live_rows[bit] = row
+            self._forget(news)
+        doubtful = self._maybe & self._open
+        if maybe & doubtful:
+            held = 0
+            for marks in self._marks.values():
+                held |= marks.all()[0]
+            self._forget(doubtful & maybe & ~held & self._visited(row))
+
+    def _visited(self, row: int) -> int:
+        """Sources whose own row is behind: no mark of theirs is still to come."""
+        later = 0
+        for (at, _), bit in self._bits.items():
+            if at >= row:
+                later |= 1 << bit
+        return ~later
+
+    def _forget(self, decided: int) -> None:
+        self._open &= ~decided
+        if not decided:
+            return
+        for space, marks in list(self._marks.items()):
+            marks.forget(decided)
+            if not marks:
+                del self._marks[space]
+
+    # what came of it
+
+    def verdict(self, report: Report, its: Victims, *, partial: bool) -> Consequence:
+        """The consequence of a report, from its victims."""
+        rows = [row for row in (*self._of_reads(its, 0), *self._of_bits(its, self._live_rows)) if row is not None]
+        reached = min((row for row in rows if row >= 0), default=None)
+        if reached is not None or END_OF_TRACE in rows:
+            if report.approx:
+                return Consequence("unknown", "its bytes are approximate: the two sides may not have met")
+            if reached is not None:
+                return Consequence("live", f"the host reads what depends on it in row {reached}", reached)
+            if partial:
+                return Consequence("unknown", "what it changes was in memory where the trace is cut")
+            return Consequence("live", "what it changes is in memory at the end of the trace")
+        doubtful = dict.fromkeys(_ones(self._maybe), 0)
+        if any(row is not None for row in (*self._of_reads(its, 1), *self._of_bits(its, doubtful))):
+            return Consequence("unknown", "an approximate range decides whether what it changes is read")
+        if self._recording.late:
+            return Consequence("unknown", "the recording began late: what was used before is not known whole")
+        return Consequence("dead", "all that it can change is overwritten before anybody reads it")
+
+    def _of_bits(self, its: Victims, rows: dict[int, int]) -> list[int | None]:
+        bits = [self._bits.get(its.own)] if its.own is not None else []
+        bits += [self._memory_bits[id(its.memory)]] if its.memory is not None else []
+        return [rows.get(bit) for bit in bits if bit is not None]
+
+    def _of_reads(self, its: Victims, which: int) -> list[int | None]:
+        """Of each slice of reads the value of its first judged source: by bisection, long slices cost nothing."""
+        found: list[int | None] = []
+        for reads, first, last in its.reads:
+            places, values = self._summary(reads)[which]
+            at = bisect_left(places, first)
+            found.append(values[at] if at < len(places) and places[at] < last else None)
+        return found
+
+    def _summary(self, reads: Reads) -> list[tuple[list[int], list[int]]]:
+        """[(places of live reads, their rows), (places of doubtful ones, 0)]"""
+        found = self._summaries.get(id(reads))
+        if found is None:
+            bits = [self._bits.get(site, -1) for site in reads.sites]
+            live = [(k, self._live_rows[bit]) for k, bit in enumerate(bits) if bit in self._live_rows]
+            doubt = [k for k, bit in enumerate(bits) if bit >= 0 and self._maybe >> bit & 1]
+            found = [([k for k, _ in live], [row for _, row in live]), (doubt, [0] * len(doubt))]
+            self._summaries[id(reads)] = found
+        return found
+
+
+def _read_spaces(recording: Recording) -> set[int]:
+    """The spaces that some recorded access reads."""
+    flat = [np.asarray(chunk.program.pieces, dtype=np.int64).reshape(-1, PIECE) for chunk in recording.chunks]
+    return {int(space) for pieces in flat for space in np.unique(pieces[pieces[:, 4] == 0, 0])}
+
+
+def _ones(bits: int) -> Iterator[int]:
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+def _load(table: dict[int, list[_Node]], chunk: Chunk) -> None:
+    """The nodes of the footprints that a chunk defines."""
+    if chunk.program.forget_footprints:
+        table.clear()
+    for footprint, pieces in chunk.pieces():
+        shape = chunk.shapes.get(footprint)
+        nodes: dict[int, _Node] = {}
+        for space, lo, hi, number, write in pieces:
+            at, approx = (0, False) if shape is None else (shape.nodes[number], shape.approx[number])
+            node = nodes.setdefault(at, _Node([], []))
+            (node.writes if write else node.reads).append((number, space, lo, hi, approx))
+        table[footprint] = list(nodes.values())

@@ -1,0 +1,72 @@
+"""`explain` as a function: everything there is to say about one race of a triage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hbtrace.explain.causes import Cause, Window, window_of
+from hbtrace.explain.chain import Chain, chain_of
+from hbtrace.explain.consequence import Consequence, trail
+from hbtrace.explain.mending import Advice, advice
+from hbtrace.explain.recording import Recording
+from hbtrace.explain.rowtext import rows_in_words
+from hbtrace.explain.schedule import Lines, lines_of
+from hbtrace.explain.triage import Triage
+from hbtrace.explain.witness import Witness, witness
+from hbtrace.replay.races import Access, Report
+
+_NEIGHBOURS = 2
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One race in full. others: how many more reports the id stands for. words: rows in words.
+
+    around: for the earlier and the current side the rows next to it in its actor's program, itself among them.
+    trail: (row, bytes that hold a changed value after it).
+    """
+
+    path: str
+    ident: str
+    report: Report
+    others: int
+    cause: Cause
+    advice: Advice
+    consequence: Consequence
+    window: Window
+    chain: Chain
+    witness: Witness
+    around: tuple[list[int], list[int]]
+    words: dict[int, str]
+    trail: list[tuple[int, int]]
+    actors: list[str]
+
+
+def explain(
+    found: Triage, reports: list[Report], batches: Callable[[], Iterable[pa.RecordBatch]]
+) -> Explanation:
+    """The first of `reports` (see `triage.find`) in full; the trace is read once more for its rows' words."""
+    report, recording = reports[0], found.recording
+    lines = lines_of(recording)
+    cause = next(cause for cause in found.causes if report in cause.reports)
+    chain, shown = chain_of(recording, report), witness(recording, report, lines)
+    around = tuple(_around(recording, lines, side) for side in (report.earlier, report.current))
+    rows = {row for side in around for row in side} | {lane.row for lane in shown.lanes}
+    rows |= {link.row for link in chain.links} | {chain.learns_at, chain.knows_since}
+    rows |= {version[0] for version in (*shown.recorded, *shown.seen) if version is not None}
+    return Explanation(
+        found.path, found.ids[report.canonical], report, len(reports) - 1, cause, advice(cause),
+        found.consequence_of(report), window_of(report, recording), chain, shown, (around[0], around[1]),
+        rows_in_words(batches(), rows - {-1}), trail(recording, report), recording.actors,
+    )  # fmt: skip
+
+
+def _around(recording: Recording, lines: Lines, side: Access) -> list[int]:
+    """Rows of the actor's own program next to the access."""
+    actor = recording.actors.index(side.actor)
+    rows = list(dict.fromkeys(its.row for its in lines.operations if its.actor == actor))
+    at = rows.index(side.row)
+    return rows[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS + 1]

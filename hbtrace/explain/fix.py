@@ -1,0 +1,208 @@
+"""The smallest set of mends that removes every race, each tried by replay.
+
+Mends are the rules of `whatif` that the causes call for, and for each cause the bare edge that it lacks. A set is an
+answer if the trace replays without a selected race and without a new one under it. Sets are tried by size, so that the
+first answers are the smallest; where every smaller set was tried, the answer is called minimal. Where there are too
+many, mends are taken greedily and those that turn out to be needless are dropped again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+from typing import Final
+
+from hbtrace.compare.select import Filters
+from hbtrace.explain.causes import Cause
+from hbtrace.explain.draft import Price, Rule
+from hbtrace.explain.edges import edges_for
+from hbtrace.explain.pin import Pin
+from hbtrace.explain.recording import Settings
+from hbtrace.explain.ring import Ring
+from hbtrace.explain.rules import CopyOn, Wait
+from hbtrace.explain.whatif import Batches, Side, WhatIf, side_of, whatif
+
+MOST_REPLAYS: Final = 300
+"""Sets tried one by one; beyond, the search is greedy."""
+_MOST_ROWS: Final = 200_000
+"""Of a longer trace only single mends and greedy sets are tried."""
+_MOST_ANSWERS: Final = 6
+
+
+@dataclass(frozen=True)
+class Mend:
+    """One change. option: how the command line spells it, empty for none. rule: makes a new rule at each call."""
+
+    name: str
+    option: str
+    rule: Callable[[], Rule]
+
+
+@dataclass
+class Answer:
+    """A set of mends under which the trace is clean. removes: causes by id, of each mend alone.
+
+    minimal: no set of fewer mends is clean, all of them were tried. None of its mends can be left out in any case.
+    """
+
+    mends: list[Mend]
+    removes: dict[str, list[str]]
+    result: WhatIf
+    minimal: bool
+
+    @property
+    def price(self) -> Price:
+        return self.result.price
+
+
+@dataclass
+class Fix:
+    """All answers found, cheapest first; `tried` replays were needed."""
+
+    before: Side
+    answers: list[Answer] = field(default_factory=list)
+    tried: int = 0
+    mends: list[Mend] = field(default_factory=list)
+
+
+def fix(
+    batches: Batches, settings: Settings | None = None, filters: Filters | None = None, *, before: Side | None = None
+) -> Fix:
+    """Search. Without a race there is nothing to mend and no answer."""
+    how = settings or Settings()
+    first = before or side_of(batches(), how, filters)
+    search = _Search(batches, how, filters, first)
+    return search.run()
+
+
+def mends_for(side: Side) -> list[Mend]:
+    """The mends that the causes call for, those of the engine's own making first."""
+    natures = {cause.nature for cause in side.causes}
+    mends: list[Mend] = []
+    if "input" in natures:
+        depths = range(2, max(3, min(4, max(max(c.steps, default=1) for c in side.causes) + 1) + 1))
+        mends += [Mend(f"input ring of depth {n}", f"--ring {n}", lambda n=n: Ring(n)) for n in depths]  # type: ignore[misc]
+    if "reuse" in natures:
+        mends.append(Mend("keep memory in use out of the reuse pool", "--pin", Pin))
+    if "copy" in natures:
+        name = "copies on the source's queue wait for the destination's"
+        mends.append(Mend(name, "--after-dst", lambda: CopyOn(None, after_dst=True)))
+        mends.append(Mend("copies run on the destination's queue", "--copy-on dst", lambda: CopyOn("dst")))
+    if any(cause.ubatches - {-1} for cause in side.causes):
+        mends.append(Mend("synchronize at each ubatch boundary", "--sync ubatch", lambda: Wait("ubatch")))
+    for cause in side.causes:
+        mends += _own(cause, side)
+    return mends
+
+
+def _own(cause: Cause, side: Side) -> Iterable[Mend]:
+    """The missing edge itself, as an event between queues, and as a stall of the host."""
+    for stall in (False, True):
+        edges = edges_for(cause, side.recording, stall=stall)
+        name = edges.name + (" (synchronize)" if stall else " (event)")
+        yield Mend(name, "", lambda stall=stall: edges_for(cause, side.recording, stall=stall))  # type: ignore[misc]
+
+
+class _Search:
+    def __init__(self, batches: Batches, settings: Settings, filters: Filters | None, before: Side) -> None:
+        self._batches = batches
+        self._settings = settings
+        self._filters = filters
+        self._before = before
+        self._known = {report.canonical for report in before.recording.reports}
+        self._results: dict[tuple[int, ...], WhatIf] = {}
+        self._out = Fix(before, mends=mends_for(before) if before.causes else [])
+
+    def run(self) -> Fix:
+        if not self._before.causes:
+            return self._out
+        places = range(len(self._out.mends))
+        for place in places:
+            self._try((place,))
+        found, proven = self._by_size(len(places))
+        if not found:
+            found = [self._greedy()]
+        self._out.tried = len(self._results)
+        least = min(map(len, found))
+        answers = [
+            self._answer(chosen, proven=len(chosen) == 1 or (proven and len(chosen) == least)) for chosen in found
+        ]
+        self._out.answers = _cheapest(answers)
+        return self._out
+
+    def _by_size(self, count: int) -> tuple[list[tuple[int, ...]], bool]:
+        """The smallest clean sets, while all sets of a size can be tried."""
+        budget = MOST_REPLAYS
+        for size in range(1, count + 1):
+            if size > 1 and (comb(count, size) > budget or self._before.recording.rows > _MOST_ROWS):
+                return [], False
+            budget -= comb(count, size) if size > 1 else 0
+            found = [chosen for chosen in combinations(range(count), size) if self._clean(chosen)]
+            if found:
+                return found + self._larger(found, count, size + 1, budget), True
+        return [], False
+
+    def _larger(self, found: list[tuple[int, ...]], count: int, size: int, budget: int) -> list[tuple[int, ...]]:
+        """Sets of one mend more, none of which can be left out: they may have another price."""
+        if comb(count, size) > budget or self._before.recording.rows > _MOST_ROWS:
+            return []
+        rivals = [c for c in combinations(range(count), size) if not any(set(f) <= set(c) for f in found)]
+        return [chosen for chosen in rivals if self._clean(chosen)]
+
+    def _try(self, chosen: tuple[int, ...]) -> WhatIf:
+        if chosen not in self._results:
+            rules = [self._out.mends[place].rule() for place in chosen]
+            self._results[chosen] = whatif(self._batches, rules, self._settings, self._filters, before=self._before)
+        return self._results[chosen]
+
+    def _clean(self, chosen: tuple[int, ...]) -> bool:
+        """No selected race is left, and none is new."""
+        after = self._try(chosen).after
+        return not after.causes and all(report.canonical in self._known for report in after.recording.reports)
+
+    def _greedy(self) -> tuple[int, ...]:
+        """Mends that remove the most, until nothing is left; then without those that are needless."""
+        chosen: tuple[int, ...] = ()
+        while not chosen or not self._clean(chosen):
+            left = {cause.ident for cause in (self._try(chosen).after if chosen else self._before).causes}
+            best = max(
+                (place for place in range(len(self._out.mends)) if place not in chosen),
+                key=lambda place: (len(left.intersection(self._removes(place))), -place),
+            )
+            chosen = tuple(sorted((*chosen, best)))
+        for place in chosen:
+            fewer = tuple(other for other in chosen if other != place)
+            if fewer and self._clean(fewer):
+                chosen = fewer
+        return chosen
+
+    def _removes(self, place: int) -> list[str]:
+        return [cause.ident for cause in self._try((place,)).removed]
+
+    def _answer(self, chosen: tuple[int, ...], *, proven: bool) -> Answer:
+        mends = [self._out.mends[place] for place in chosen]
+        removes = {mend.name: self._removes(place) for mend, place in zip(mends, chosen, strict=True)}
+        return Answer(mends, removes, self._try(chosen), proven)
+
+
+def _cheapest(answers: list[Answer]) -> list[Answer]:
+    """Those that no other beats at every price, fewest waits first."""
+    costs = [_cost(answer) for answer in answers]
+    kept = [
+        (cost, place)
+        for place, cost in enumerate(costs)
+        if not any(_beats(other, cost) or (other == cost and k < place) for k, other in enumerate(costs))
+    ]
+    kept.sort(key=lambda entry: (not answers[entry[1]].minimal, entry))
+    return [answers[place] for _, place in kept][:_MOST_ANSWERS]
+
+
+def _cost(answer: Answer) -> tuple[int, ...]:
+    price, after = answer.price, answer.result.after.pace
+    return price.waits, price.queue_waits, price.bytes, -(after.beside or 0), -after.in_flight
+
+
+def _beats(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))

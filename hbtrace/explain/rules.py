@@ -1,0 +1,196 @@
+"""Rules that add, drop or change single events: waits, edges, a copy's queue, synchronous backends, direct writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from hbtrace.errors import UsageError
+from hbtrace.explain.draft import INSERTED, QUEUED, Entry, Event, Price, State, inserted
+
+_EDGES = frozenset(
+    {"synchronize", "event_record", "event_wait", "event_synchronize", "release", "acquire", "event_free"}
+)
+
+
+@dataclass
+class Wait:
+    """The host waits for queues at named points: a `synchronize` of each that is busy.
+
+    at: `ubatch` (each boundary), `before:TENSOR` (a glob; before it is written) or `row:N` (before the row).
+    queue: only this backend id. how: `synchronize`, or `event` for an event record and wait.
+    """
+
+    at: str
+    how: str = "synchronize"
+    price: Price = field(default_factory=Price)
+    _met: dict[int, bool] = field(default_factory=dict, repr=False)
+    """Whether a graph writes the tensor, for as long as the trace defines nothing."""
+
+    def __post_init__(self) -> None:
+        kind, _, what = self.at.partition(":")
+        if not (self.at == "ubatch" or (kind == "before" and what) or (kind == "row" and what.isdigit())):
+            raise UsageError(f"{self.at!r} is no point of a trace: give ubatch, before:TENSOR or row:N")
+
+    def __str__(self) -> str:
+        return f"{'--sync' if self.how == 'synchronize' else '--event'} {self.at}"
+
+    def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        state, ubatch = State(), _Boundaries()
+        for row, event in entries:
+            if event.get("ev") in ("tensor", "graph"):
+                self._met.clear()
+            if self._here(row, event, state, ubatch):
+                for new in self._waits(event, state):
+                    state.take(new)
+                    yield INSERTED, new
+            state.take(event)
+            yield row, event
+
+    def _here(self, row: int, event: Event, state: State, ubatch: _Boundaries) -> bool:
+        if self.at == "ubatch":
+            return ubatch.begins(event)
+        kind, _, what = self.at.partition(":")
+        if kind == "row":
+            return row == int(what)
+        if event.get("ev") != "compute":
+            return self._writes(event, what, state)
+        graph = event.get("graph", -1)
+        if graph not in self._met:  # graphs are large and computed often
+            self._met[graph] = self._writes(event, what, state)
+        return self._met[graph]
+
+    @staticmethod
+    def _writes(event: Event, what: str, state: State) -> bool:
+        return any(fnmatchcase(name, what) for tensor in state.written(event) for name in state.names(tensor))
+
+    def _waits(self, event: Event, state: State) -> Iterator[Event]:
+        """Of each queue that is busy; the event's own queue is in order without."""
+        own = event.get("backend", -1) if event.get("ev") in QUEUED else -1
+        if event.get("ev") == "copy_async" and event.get("runs_on") == "src":
+            own = event.get("src_backend", own)
+        for queue in state.busy():
+            if queue == own:
+                continue
+            if self.how == "synchronize":
+                self.price.waits += 1
+                yield inserted(event, "synchronize", backend=queue)
+                continue
+            ident = state.fresh()
+            yield inserted(event, "event_record", backend=queue, event=ident)
+            if own == -1:
+                self.price.waits += 1
+                yield inserted(event, "event_synchronize", event=ident)
+            else:
+                self.price.queue_waits += 1
+                yield inserted(event, "event_wait", backend=own, event=ident)
+
+
+class _Boundaries:
+    """Where an ubatch begins: at its marker, or where the number in the events changes if there are no markers."""
+
+    def __init__(self) -> None:
+        self._marked = False
+        self._number = -1
+
+    def begins(self, event: Event) -> bool:
+        if event.get("ev") == "ubatch":
+            self._marked = True
+            return True
+        number = event.get("ubatch", -1)
+        if self._marked or not isinstance(number, int) or number in (-1, self._number):
+            return False
+        self._number = number
+        return True
+
+
+@dataclass
+class Drop:
+    """An edge is taken away: one `synchronize`, `event_…`, `release` or `acquire`, by its row."""
+
+    row: int
+    price: Price = field(default_factory=Price)
+
+    def __str__(self) -> str:
+        return f"--drop-edge {self.row}"
+
+    def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        seen = False
+        for row, event in entries:
+            if row != self.row:
+                yield row, event
+                continue
+            seen = True
+            if event.get("ev") not in _EDGES:
+                raise UsageError(f"row {self.row} is no edge but `{event.get('ev')}`: nothing can be dropped there")
+            self.price.changed += 1
+        if not seen:
+            raise UsageError(f"there is no row {self.row}")
+
+
+@dataclass
+class CopyOn:
+    """Asynchronous copies run on another queue, or after the destination's earlier work."""
+
+    runs_on: str | None = None
+    after_dst: bool = False
+    price: Price = field(default_factory=Price)
+
+    def __str__(self) -> str:
+        return "--after-dst" if self.after_dst else f"--copy-on {self.runs_on}"
+
+    def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        for row, event in entries:
+            if event.get("ev") == "copy_async":
+                changed = dict(event)
+                if self.runs_on is not None:
+                    changed["runs_on"] = self.runs_on
+                if self.after_dst and changed.get("runs_on") != "dst":
+                    changed["after_dst"] = True
+                self.price.changed += changed != event
+                self.price.queue_waits += bool(changed.get("after_dst")) and not event.get("after_dst")
+                event = changed
+            yield row, event
+
+
+@dataclass
+class Synchronous:
+    """Backends whose work is complete when the call returns, by name."""
+
+    name: str
+    price: Price = field(default_factory=Price)
+
+    def __str__(self) -> str:
+        return f"--synchronous {self.name}"
+
+    def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        stalling: set[int] = set()
+        for row, event in entries:
+            if event.get("ev") == "backend" and fnmatchcase(str(event.get("name")), self.name):
+                if not event.get("synchronous"):
+                    self.price.changed += 1
+                    stalling.add(event.get("id", -1))
+                event = event | {"synchronous": True, "async": False}
+            elif event.get("ev") in QUEUED and event.get("backend", -1) in stalling:
+                self.price.waits += 1
+            yield row, event
+        if not self.price.changed:
+            raise UsageError(f"no asynchronous backend is named {self.name!r}")
+
+
+@dataclass
+class HideDirect:
+    """Writes and reads through `tensor->data` are not announced: what a tool without that hook sees."""
+
+    price: Price = field(default_factory=Price)
+
+    def __str__(self) -> str:
+        return "--hide-direct"
+
+    def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        for row, event in entries:
+            if event.get("ev") in ("set_direct", "get_direct"):
+                self.price.changed += 1
+            else:
+                yield row, event

@@ -1,0 +1,109 @@
+"""Which of a trace's own waits carry weight: leave one out and see whether a race appears.
+
+A wait at which nobody learns anything orders nothing, which needs no replay. Every other one is left out of the
+program, and the kernel runs again. Where there are very many, those of one program point are left out together.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from hbtrace.explain.draft import WAITS
+from hbtrace.explain.recording import Pair, Recording, Settings, record
+from hbtrace.replay.kernel import Hit, Kernel
+from hbtrace.replay.order import Clocks
+from hbtrace.replay.program import STEP
+
+MOST: Final = 400
+"""Waits left out one by one; beyond, those of one point together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Waits that were left out together: rows of one, or of a whole program point.
+
+    learns: whether anybody learns anything there. races: reports more without it.
+    """
+
+    rows: tuple[int, ...]
+    event: str
+    who: str
+    whom: str
+    learns: bool
+    races: int
+
+    @property
+    def bears(self) -> bool:
+        return self.races > 0
+
+
+@dataclass(slots=True)
+class Weighed:
+    """All waits of a trace. together: they were left out by point."""
+
+    waits: list[Wait]
+    reports: int
+    together: bool
+
+
+def weigh(batches: Iterable[pa.RecordBatch], settings: Settings | None = None) -> Weighed:
+    """Leave out each wait in turn."""
+    recording = record(batches, settings)
+    found = _waits(recording)
+    learning = [wait for wait in found if wait.learns]
+    together = len(learning) > MOST
+    if together:
+        learning = _by_point(learning)
+    before = set(map(_pair, recording.hits))
+    weighed = [
+        replace(wait, races=len(set(map(_pair, _without(recording, wait.rows))) - before)) for wait in learning
+    ]
+    idle = [wait for wait in found if not wait.learns]
+    waits = sorted([*weighed, *idle], key=lambda wait: wait.rows)
+    return Weighed(waits, len(before), together)
+
+
+def _waits(recording: Recording) -> list[Wait]:
+    """One for each row that is a wait, with whether it teaches anything."""
+    clocks = Clocks()
+    found: dict[int, Wait] = {}
+    for op, actor, other, _, row in recording.steps():
+        ev = recording.events[row]
+        learnt = clocks.step(op, actor, other)
+        if ev not in WAITS:
+            continue
+        who = recording.actors[actor]
+        whom = recording.actors[other] if ev == "synchronize" else ""
+        old = found.get(row)
+        found[row] = Wait((row,), ev, who, whom, learnt or (old is not None and old.learns), 0)
+    return list(found.values())
+
+
+def _by_point(waits: list[Wait]) -> list[Wait]:
+    points: dict[tuple[str, str, str], list[int]] = {}
+    for wait in waits:
+        points.setdefault((wait.event, wait.who, wait.whom), []).extend(wait.rows)
+    return [Wait(tuple(rows), *point, True, 0) for point, rows in points.items()]
+
+
+def _pair(hit: Hit) -> Pair:
+    return hit.row, hit.number, hit.earlier_row, hit.earlier_number
+
+
+def _without(recording: Recording, rows: tuple[int, ...]) -> list[Hit]:
+    """The races of the program without the steps of these rows."""
+    kernel = Kernel(closed=recording.closed)
+    gone = np.array(rows)
+    hits: list[Hit] = []
+    for chunk in recording.chunks:
+        code = np.asarray(chunk.program.code, dtype=np.int64).reshape(-1, STEP)
+        kept = code[~np.isin(code[:, 4], gone)]
+        hits += kernel.run(replace(chunk.program, code=array("q", kept.tobytes())))
+        kernel.remembered()
+    return hits

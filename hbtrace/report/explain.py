@@ -1,0 +1,193 @@
+"""One race in full, as text and JSON. Computes nothing, decides nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from hbtrace.explain.chain import NEVER
+from hbtrace.explain.explanation import Explanation
+from hbtrace.explain.witness import Lane, Version
+from hbtrace.report.json import FORMAT, report_object
+from hbtrace.report.text import block
+from hbtrace.report.triage import missing_order, window_text
+from hbtrace.report.words import count
+
+_MOST_BETWEEN: Final = 6
+_MOST_LINKS: Final = 6
+
+
+def render(found: Explanation) -> str:
+    """Everything `explain` prints."""
+    report, window = found.report, found.window
+    head = f"{found.ident} of {found.cause.ident}: {missing_order(found.cause)}"
+    more = [f"  ... and {count(found.others, 'more report')} of this"] if found.others else []
+    parts = [
+        [head, "", block(report), *more, f"  window: {window_text(window, window)}"],
+        _side("earlier", found, 0),
+        _side("current", found, 1),
+        _knowledge(found),
+        _chain(found),
+        _witness(found),
+        _consequence(found),
+        _mend(found),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _side(title: str, found: Explanation, which: int) -> list[str]:
+    access = (found.report.earlier, found.report.current)[which]
+    place = f"row {access.row}, access {access.access}, split {access.split}, ubatch {access.ubatch}"
+    lines = [f"{title} side: {access.actor} {access.mode}s {access.tensor or '-'}, {place}"]
+    if access.site:
+        lines.append(f"  called from {access.site}")
+    if access.is_view:
+        lines.append(f"  a view of {access.root}")
+    width = max(len(str(row)) for row in found.around[which])
+    for row in found.around[which]:
+        mark = ">" if row == access.row else " "
+        lines.append(f"  {mark} {row:>{width}}  {found.words.get(row, '')}")
+    return lines
+
+
+def _knowledge(found: Explanation) -> list[str]:
+    report, chain = found.report, found.chain
+    earlier, current = report.earlier, report.current
+    actors = found.actors
+    lines = ["what each knew"]
+    for side, clock in ((earlier, chain.earlier_clock), (current, chain.current_clock)):
+        known = ", ".join(f"{actors[a]}@{clock[a]}" for a in sorted(clock) if actors[a] != side.actor)
+        lines.append(f"  {side.actor}@{side.clock} knew {known or 'of nobody'}")
+    return lines
+
+
+def _chain(found: Explanation) -> list[str]:
+    report, chain = found.report, found.chain
+    earlier, current = report.earlier, report.current
+    lines = [f"the chain from {earlier.actor}@{earlier.clock} to {current.actor}, and where it breaks"]
+    lines.append(f"  row {earlier.row}: {found.words.get(earlier.row, '')}, on {earlier.actor}")
+    lines += [
+        f"  row {link.row}: {found.words.get(link.row, link.event)}; {link.who} knows of it"
+        for link in chain.links[:_MOST_LINKS]
+    ]
+    if len(chain.links) > _MOST_LINKS:
+        lines.append(f"  ... and {count(len(chain.links) - _MOST_LINKS, 'more link')}")
+    known = f"{current.actor} knows {earlier.actor}@{report.knows}, needs >={report.needs}"
+    since = ""
+    if chain.knows_since != NEVER:
+        since = f" (since row {chain.knows_since}, {found.words.get(chain.knows_since, '')})"
+    lines.append(f"  BREAKS before row {current.row}: {known}{since}")
+    if chain.learns_at == NEVER:
+        lines.append(f"  {current.actor} never learns of it")
+    else:
+        late = chain.learns_at - current.row
+        lines.append(
+            f"  {current.actor} learns of it in row {chain.learns_at} ({found.words.get(chain.learns_at, '')}),"
+            f" {count(late, 'row')} too late"
+        )
+    return lines
+
+
+def _version(version: Version, found: Explanation) -> str:
+    if version is None:
+        return "what was there before"
+    return f"that of row {version[0]}, {found.words.get(version[0], '')}"
+
+
+def _versions(versions: list[Version], found: Explanation) -> str:
+    return "; ".join(_version(version, found) for version in versions[:3]) or "nothing"
+
+
+def _witness(found: Explanation) -> list[str]:
+    shown = found.witness
+    who = "memory then holds" if shown.reader is None else f"the read of row {shown.reader[0]} sees"
+    lines = [
+        "a witness: a legal schedule, executed, in which the two change places",
+        f"  as recorded, {who} {_versions(shown.recorded, found)}",
+        f"  in this one, {who} {_versions(shown.seen, found)}",
+    ]
+    if not shown.differs:
+        lines.append("  (the two schedules show the same versions: only the order differs)")
+    return [*lines, "", *_drawing(found)]
+
+
+def _drawing(found: Explanation) -> list[str]:
+    """The schedule as lanes, one an actor, time going down. Of what the current side waits for the last few."""
+    lanes = found.witness.lanes
+    sides = {found.report.earlier.actor, found.report.current.actor}
+    between = [lane for lane in lanes if not lane.mark]
+    shown = [lane for lane in between if lane.actor in sides][-_MOST_BETWEEN:]
+    hidden = len(between) - len(shown)
+    lanes = [lane for lane in lanes if lane.mark or lane in shown]
+    actors = list(dict.fromkeys(lane.actor for lane in lanes))
+    widths = {a: max(len(a), *(len(_cell(lane, found)) for lane in lanes if lane.actor == a)) for a in actors}
+    lines = ["  " + "  ".join(f"{actor:<{widths[actor]}}" for actor in actors).rstrip()]
+    for lane in lanes:
+        if hidden and lane.mark != "version":
+            lines.append(f"    ... {count(hidden, 'operation')} that {found.report.current.actor} waits for")
+            hidden = 0
+        row = (_cell(lane, found) if actor == lane.actor else "|" for actor in actors)
+        cells = (f"{cell:<{widths[actor]}}" for actor, cell in zip(actors, row, strict=True))
+        lines.append("  " + "  ".join(cells).rstrip())
+    return [*lines, "  V: the version that was read   C: the current side   E: the earlier side"]
+
+
+def _cell(lane: Lane, found: Explanation) -> str:
+    mark = {"earlier": "E ", "current": "C ", "version": "V "}.get(lane.mark, "  ")
+    return f"{mark}{lane.row} {found.words.get(lane.row, '')}"
+
+
+def _consequence(found: Explanation) -> list[str]:
+    consequence = found.consequence
+    lines = [f"consequence: {consequence.verdict}: {consequence.why}"]
+    if consequence.verdict == "dead" and found.trail:
+        spread = max(size for _, size in found.trail)
+        last = found.trail[-1][0]
+        lines.append(f"  {count(spread, 'byte')} can hold another value at most, until row {last} overwrites it")
+    return lines
+
+
+def _mend(found: Explanation) -> list[str]:
+    lines = [f"mend: {found.advice.text}"]
+    return lines + [f"  hbtrace whatif {found.path} {rule}" for rule in found.advice.rules]
+
+
+def document(found: Explanation) -> bytes:
+    """One JSON document."""
+    chain, shown = found.chain, found.witness
+    whole: dict[str, Any] = {
+        "format": FORMAT,
+        "trace": {"path": found.path},
+        "id": found.ident,
+        "cause": found.cause.ident,
+        "missing": missing_order(found.cause),
+        "report": report_object(found.report, found.ident)
+        | {"cause": found.cause.ident, "consequence": found.consequence.verdict},
+        "others": found.others,
+        "window": {"events": found.window.events, "time": found.window.time},
+        "around": {
+            name: [{"row": row, "text": found.words.get(row, "")} for row in rows]
+            for name, rows in zip(("earlier", "current"), found.around, strict=True)
+        },
+        "knew": {
+            name: {found.actors[a]: n for a, n in sorted(clock.items())}
+            for name, clock in (("earlier", chain.earlier_clock), ("current", chain.current_clock))
+        },
+        "chain": {
+            "links": [{"row": link.row, "event": link.event, "who": link.who} for link in chain.links],
+            "knows_since": chain.knows_since,
+            "learns_at": chain.learns_at,
+        },
+        "witness": {
+            "reader": None if shown.reader is None else list(shown.reader),
+            "recorded": [None if v is None else list(v) for v in shown.recorded],
+            "seen": [None if v is None else list(v) for v in shown.seen],
+            "lanes": [{"row": lane.row, "actor": lane.actor, "mark": lane.mark} for lane in shown.lanes],
+        },
+        "consequence": {
+            "verdict": found.consequence.verdict, "why": found.consequence.why, "row": found.consequence.row,
+        },
+        "mend": {"short": found.advice.short, "text": found.advice.text, "whatif": list(found.advice.rules)},
+    }  # fmt: skip
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -1,0 +1,212 @@
+"""Root causes as text and JSON. Computes nothing, decides nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import orjson
+
+from hbtrace.explain.causes import NATURES, Cause, Window
+from hbtrace.explain.consequence import Consequence
+from hbtrace.explain.recording import pair_of
+from hbtrace.explain.triage import Triage
+from hbtrace.replay.races import Report
+from hbtrace.report.json import FORMAT, report_object
+from hbtrace.report.text import spans, table
+from hbtrace.report.words import count, short_kind
+
+_KNOWN: Final = (
+    (re.compile(r"inp_tokens"), "inp_tokens"),
+    (re.compile(r"inp_pos"), "positions"),
+    (re.compile(r".*kq_mask.*"), "attention mask"),
+    (re.compile(r"(attn_)?inp_(k|v|kv)_idxs.*"), "KV indices"),
+)
+"""Inputs of llama.cpp's graphs by what people call them."""
+
+
+def plain_name(tensor: str) -> str:
+    """What people call an input; any other tensor by its name."""
+    return next((name for pattern, name in _KNOWN if pattern.fullmatch(tensor)), tensor)
+
+
+def plain_names(tensors: list[str]) -> str:
+    return ", ".join(dict.fromkeys(map(plain_name, tensors)))
+
+
+def missing_order(cause: Cause) -> str:
+    """The order that a cause lacks, in a sentence without its end."""
+    if cause.nature == "input":
+        host, queue = sorted((cause.earlier, cause.current), key=lambda actor: not actor.startswith("HOST"))
+        steps = cause.steps
+        later = f"k+{steps[0]}" if len(steps) == 1 and steps[0] > 0 else "later"
+        return f"{host} writes the inputs of ubatch {later} before {queue} has run ubatch k"
+    if cause.nature == "reuse":
+        return f"{cause.current} is handed memory that {cause.earlier} still uses"
+    if cause.nature == "cpu-split":
+        return f"{cause.current} computes in place before {cause.earlier} is done with the ubatch before"
+    if cause.nature == "copy":
+        return f"{cause.current} ({cause.point[1]}) overtakes {cause.earlier} ({cause.point[0]})"
+    return f"{cause.current} ({cause.point[1]}) does not wait for {cause.earlier} ({cause.point[0]})"
+
+
+def window_text(narrow: Window | None, wide: Window | None) -> str:
+    """`4-13 events, 0.1-4.6 ms`"""
+    if narrow is None or wide is None:
+        return "-"
+    events = str(narrow.events) if narrow.events == wide.events else f"{narrow.events}-{wide.events}"
+    times = sorted(w.time for w in (narrow, wide) if w.time is not None)
+    if not times:
+        return f"{events} events"
+    low, high = milliseconds(times[0]), milliseconds(times[-1])
+    return f"{events} events, {low if low == high else f'{low}-{high}'} ms"
+
+
+def milliseconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:.3g}" if nanoseconds < 1e9 else f"{nanoseconds / 1e6:,.0f}"
+
+
+def primary_text(cause: Cause) -> str:
+    if cause.primary == len(cause.reports):
+        return "primary"
+    return "consequent" if not cause.primary else f"primary ({len(cause.reports) - cause.primary} consequent)"
+
+
+def render(found: Triage, *, verbose: bool) -> str:
+    """Everything `triage` prints of a trace."""
+    if not found.races:
+        return f"no race in {count(found.recording.rows, 'row')}\n"
+    lines = [
+        f"{count(len(found.reports), 'report')}, {count(sum(c.distinct for c in found.causes), 'distinct race')},"
+        f" {count(len({t for c in found.causes for t in c.tensors}), 'tensor')},"
+        f" {count(len(found.causes), 'root cause')}"
+    ]
+    if found.causes:
+        lines += ["", *_table(found)]
+    if verbose:
+        for cause in found.causes:
+            lines += ["", *_open(found, cause)]
+    if found.left_out:
+        lines += ["", f"left out by filters: {found.left_out:,} of {count(found.races, 'report')}"]
+    if found.causes:
+        first = found.causes[0]
+        path = found.path
+        lines += ["", "next:", f"  hbtrace explain {path} {first.ident}"]
+        lines += [f"  hbtrace whatif {path} {rule}" for rule in found.advice(first).rules[:1]]
+        lines += [f"  hbtrace whatif {path} --fix"]
+    return "\n".join(lines) + "\n"
+
+
+def _table(found: Triage) -> list[str]:
+    head = (
+        "cause", "missing order", "tensors", "reports", "distinct", "ubatches", "row", "comes to", "", "window", "mend",
+    )  # fmt: skip
+    rows = [
+        (
+            cause.ident,
+            missing_order(cause),
+            plain_names(cause.tensors),
+            str(len(cause.reports)),
+            str(cause.distinct),
+            spans(cause.ubatches),
+            str(cause.first_row),
+            cause.consequence,
+            primary_text(cause),
+            window_text(cause.narrowest, cause.widest),
+            found.advice(cause).short,
+        )
+        for cause in found.causes
+    ]
+    return table(head, rows, right=frozenset({3, 4, 6}))
+
+
+def _open(found: Triage, cause: Cause) -> list[str]:
+    """A cause in full: its nature, its distinct races, its mend."""
+    advice = found.advice(cause)
+    lines = [f"{cause.ident}  {missing_order(cause)}", f"    nature   {cause.nature}: {NATURES[cause.nature]}"]
+    lines.append(f"    mend     {advice.text}")
+    lines += [f"    try      hbtrace whatif {found.path} {rule}" for rule in advice.rules]
+    judged = [c for report in cause.reports if (c := found.consequences.get(pair_of(report))) is not None]
+    why = dict.fromkeys(consequence.why for consequence in judged)
+    sums = f"{cause.live} live, {cause.dead} dead, {cause.unknown} unknown"
+    lines.append(f"    comes to {sums}{_unjudged(cause, judged)}")
+    lines += [f"             {sentence}" for sentence in list(why)[:3]]
+    lines.append("    races")
+    races = [
+        (
+            "      " + found.ids[canonical],
+            short_kind(first.kind),
+            f"{first.buffer}[{first.lo}, {first.hi})",
+            _tensors(first.earlier.root, first.current.root),
+            str(len(its)),
+            spans({report.current.ubatch for report in its}),
+        )
+        for canonical in cause.signatures
+        if (its := [report for report in cause.reports if report.canonical == canonical])
+        for first in its[:1]
+    ]
+    return lines + table(("      id", "kind", "first at", "tensor", "reports", "ubatches"), races, right=frozenset({4}))
+
+
+def _unjudged(cause: Cause, judged: list[Consequence]) -> str:
+    left = len(cause.reports) - len(judged)
+    return f" ({left:,} more were not judged)" if left else ""
+
+
+def _tensors(earlier: str | None, current: str | None) -> str:
+    names = dict.fromkeys("-" if name is None else name for name in (earlier, current))
+    return " / ".join(name if plain_name(name) == name else f"{name} ({plain_name(name)})" for name in names)
+
+
+def cause_object(found: Triage, cause: Cause) -> dict[str, Any]:
+    """A cause with keys for machines."""
+    advice = found.advice(cause)
+    return {
+        "id": cause.ident,
+        "nature": cause.nature,
+        "missing": missing_order(cause),
+        "earlier": cause.earlier,
+        "current": cause.current,
+        "tensors": cause.tensors,
+        "reports": len(cause.reports),
+        "distinct": cause.distinct,
+        "ubatches": sorted(cause.ubatches),
+        "first_row": cause.first_row,
+        "consequence": cause.consequence,
+        "live": cause.live,
+        "dead": cause.dead,
+        "unknown": cause.unknown,
+        "primary": cause.primary,
+        "window": {"narrowest": _window(cause.narrowest), "widest": _window(cause.widest)},
+        "mend": {"short": advice.short, "text": advice.text, "whatif": list(advice.rules)},
+        "races": sorted({found.ids[report.canonical] for report in cause.reports}),
+    }
+
+
+def _window(window: Window | None) -> dict[str, int | None] | None:
+    return None if window is None else {"events": window.events, "time": window.time}
+
+
+def _verdict(found: Triage, report: Report) -> str | None:
+    consequence = found.consequences.get(pair_of(report))
+    return None if consequence is None else consequence.verdict
+
+
+def document(found: Triage) -> bytes:
+    """One JSON document."""
+    of = {pair_of(report): cause.ident for cause in found.causes for report in cause.reports}
+    whole = {
+        "format": FORMAT,
+        "trace": {"path": found.path, "rows": found.recording.rows},
+        "races": found.races,
+        "distinct": found.distinct,
+        "shown": len(found.reports),
+        "causes": [cause_object(found, cause) for cause in found.causes],
+        "reports": [
+            report_object(report, found.ids[report.canonical])
+            | {"cause": of[pair_of(report)], "consequence": _verdict(found, report)}
+            for report in found.reports
+        ],
+        "warnings": found.warnings,
+    }
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

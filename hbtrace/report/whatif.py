@@ -1,0 +1,205 @@
+"""What-if replays and mends as text and JSON. Computes nothing, decides nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from hbtrace.explain.causes import Cause
+from hbtrace.explain.draft import Price
+from hbtrace.explain.pace import Pace
+from hbtrace.explain.whatif import Side, WhatIf
+from hbtrace.report.json import FORMAT
+from hbtrace.report.text import table
+from hbtrace.report.triage import milliseconds, missing_order, plain_names
+from hbtrace.report.words import count
+
+if TYPE_CHECKING:
+    from hbtrace.explain.fix import Answer, Fix
+    from hbtrace.explain.waits import Wait, Weighed
+
+
+def price_text(price: Price, before: Pace, after: Pace) -> str:
+    """`6 waits of the host, in flight 7 -> 1, 4.9 ms of host work no longer beside a queue`"""
+    parts = []
+    if price.waits:
+        parts.append(count(price.waits, "wait") + " of the host")
+    if price.queue_waits:
+        parts.append(count(price.queue_waits, "wait") + " between queues")
+    if price.bytes:
+        parts.append(count(price.bytes, "byte") + " of memory")
+    if before.in_flight != after.in_flight:
+        parts.append(f"in flight at most {before.in_flight} -> {after.in_flight}")
+    lost = _lost(before, after)
+    if lost is not None and lost > 0:
+        parts.append(f"{milliseconds(lost)} ms of host work no longer beside a queue")
+    return ", ".join(parts) or "nothing"
+
+
+def _lost(before: Pace, after: Pace) -> int | None:
+    return None if before.beside is None or after.beside is None else before.beside - after.beside
+
+
+def render(found: WhatIf, path: str) -> str:
+    """Before and after by cause."""
+    before, after = found.before, found.after
+    lines = [f"{path} with {' '.join(found.rules)}", ""]
+    lines += [
+        f"before: {_sum(before)}",
+        f"after:  {_sum(after)}",
+        f"price:  {price_text(found.price, before.pace, after.pace)}",
+    ]
+    rows = [_row(cause, found) for cause in before.causes]
+    rows += [_row(cause, found) for cause in found.added]
+    if rows:
+        head = ("cause", "missing order", "tensors", "before", "after", "")
+        lines += ["", *table(head, rows, right=frozenset({3, 4}))]
+    return "\n".join(lines) + "\n"
+
+
+def _sum(side: Side) -> str:
+    return (
+        f"{count(side.races, 'report')}, {count(side.distinct, 'distinct race')},"
+        f" {count(len(side.causes), 'root cause')}"
+    )
+
+
+def _row(cause: Cause, found: WhatIf) -> tuple[str, ...]:
+    counts = [
+        sum(len(its.reports) for its in side.causes if its.ident == cause.ident)
+        for side in (found.before, found.after)
+    ]
+    word = "gone" if not counts[1] else "new" if not counts[0] else "" if counts[0] == counts[1] else "changed"
+    return cause.ident, missing_order(cause), plain_names(cause.tensors), str(counts[0]), str(counts[1]), word
+
+
+def side_object(side: Side) -> dict[str, Any]:
+    return {
+        "races": side.races,
+        "distinct": side.distinct,
+        "causes": [
+            {
+                "id": cause.ident, "nature": cause.nature, "missing": missing_order(cause), "tensors": cause.tensors,
+                "reports": len(cause.reports), "distinct": cause.distinct,
+            }
+            for cause in side.causes
+        ],
+        "in_flight": side.pace.in_flight,
+        "beside_ns": side.pace.beside,
+    }  # fmt: skip
+
+
+def price_object(price: Price, before: Pace, after: Pace) -> dict[str, Any]:
+    return {
+        "waits": price.waits,
+        "queue_waits": price.queue_waits,
+        "bytes": price.bytes,
+        "in_flight": [before.in_flight, after.in_flight],
+        "overlap_lost_ns": _lost(before, after),
+    }
+
+
+def document(found: WhatIf, path: str) -> bytes:
+    """One JSON document: `before` and `after`."""
+    whole = {
+        "format": FORMAT,
+        "trace": {"path": path},
+        "rules": found.rules,
+        "before": side_object(found.before),
+        "after": side_object(found.after),
+        "price": price_object(found.price, found.before.pace, found.after.pace),
+        "warnings": found.warnings,
+    }
+    return _dumps(whole)
+
+
+def _dumps(whole: dict[str, Any]) -> bytes:
+    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def render_fix(found: Fix, path: str) -> str:
+    """The answers, each with what it removes and its price."""
+    if not found.before.races:
+        return f"{path}: no race to mend\n"
+    lines = [f"{path}: {_sum(found.before)}", f"{count(found.tried, 'set')} of mends tried by replay"]
+    if not found.answers:
+        return "\n".join([*lines, "no set of mends was found"]) + "\n"
+    for number, answer in enumerate(found.answers, 1):
+        proof = "no smaller set does" if answer.minimal else "no mend of it can be left out"
+        lines += ["", f"answer {number}: {count(len(answer.mends), 'mend')}, clean by replay; {proof}"]
+        for mend in answer.mends:
+            alone = ", ".join(answer.removes[mend.name]) or "nothing alone"
+            option = f"  ({mend.option})" if mend.option else ""
+            lines.append(f"  {mend.name}{option}: removes {alone}")
+        lines.append(f"  price: {price_text(answer.price, found.before.pace, answer.result.after.pace)}")
+    return "\n".join(lines) + "\n"
+
+
+def fix_document(found: Fix, path: str) -> bytes:
+    """`before`, `after` (of the first answer) and `answers`."""
+    after = found.answers[0].result.after if found.answers else found.before
+    return _dumps(
+        {
+            "format": FORMAT,
+            "trace": {"path": path},
+            "before": side_object(found.before),
+            "after": side_object(after),
+            "tried": found.tried,
+            "answers": [_answer_object(answer, found) for answer in found.answers],
+        }
+    )
+
+
+def _answer_object(answer: Answer, found: Fix) -> dict[str, Any]:
+    return {
+        "mends": [{"name": mend.name, "option": mend.option or None} for mend in answer.mends],
+        "removes": answer.removes,
+        "price": price_object(answer.price, found.before.pace, answer.result.after.pace),
+        "minimal": answer.minimal,
+    }
+
+
+def render_waits(weighed: Weighed, path: str) -> str:
+    """Which waits carry weight, and which do not."""
+    bearing = [wait for wait in weighed.waits if wait.bears]
+    idle = sum(len(wait.rows) for wait in weighed.waits if not wait.learns)
+    spare = [wait for wait in weighed.waits if wait.learns and not wait.bears]
+    lines = [
+        f"{path}: {count(sum(len(w.rows) for w in weighed.waits), 'wait')},"
+        f" {count(sum(len(w.rows) for w in bearing), 'wait')} load-bearing,"
+        f" {count(sum(len(w.rows) for w in spare), 'wait')} without which no race appears,"
+        f" {idle:,} that tell nobody anything new"
+    ]
+    if weighed.together:
+        lines.append("left out by program point, all waits of one together")
+    rows = [
+        (_where(wait), wait.event, wait.who, wait.whom or "-", f"{wait.races:,}" if wait.bears else "none")
+        for wait in (*bearing, *spare)
+    ]
+    if rows:
+        lines += ["", *table(("row", "wait", "by", "for", "races without it"), rows, right=frozenset({0, 4}))]
+    return "\n".join(lines) + "\n"
+
+
+def _where(wait: Wait) -> str:
+    return str(wait.rows[0]) if len(wait.rows) == 1 else f"{wait.rows[0]}, ... ({len(wait.rows):,})"
+
+
+def waits_document(weighed: Weighed, path: str) -> bytes:
+    """`waits`: rows, whether they are load-bearing, and how many races appear without them."""
+    return _dumps(
+        {
+            "format": FORMAT,
+            "trace": {"path": path},
+            "races": weighed.reports,
+            "together": weighed.together,
+            "waits": [
+                {
+                    "rows": wait.rows, "event": wait.event, "by": wait.who, "for": wait.whom or None,
+                    "learns": wait.learns, "load_bearing": wait.bears, "races": wait.races,
+                }
+                for wait in weighed.waits
+            ],
+        }
+    )  # fmt: skip
