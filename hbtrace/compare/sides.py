@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import glob
 import os
 from collections.abc import Iterable, Sequence
@@ -124,6 +125,8 @@ def load_side(places: Sequence[str], options: Options, *, allow_partial: bool) -
         if outcome.truncated and not allow_partial:
             raise TraceError(f"{path}: is truncated, and a gate judges whole runs only (--allow-partial lifts that)")
         side.add(outcome, options.filters)
+        del outcome
+        gc.collect()  # a replay is one great cycle, and the next one begins now
     for seen in side.races.values():
         if seen.occurrences is not None:
             seen.occurrences.of = len(side.paths)

@@ -110,6 +110,8 @@ class State:
         elif ev == "backend":
             self.backends[ident] = event
             self.issued[ident] = self.waited[ident] = 0
+        elif ev == "backend_free":
+            self.issued.pop(event.get("backend", -1), None)  # there is no waiting for it any more
         elif ev == "buffer":
             self.buffers[ident] = event
         elif ev == "tensor":

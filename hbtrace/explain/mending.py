@@ -32,7 +32,7 @@ def advice(cause: Cause) -> Advice:
             f"wait for {queue} before the CPU split",
             f"let the host wait for {queue} before the CPU split touches {', '.join(cause.tensors)}, or give the CPU"
             " slot a buffer type that no asynchronous backend computes on; an input ring cannot help",
-            tuple(f"--sync before:{name}" for name in cause.tensors),
+            _before("--sync", cause),
         )
     if cause.nature == "reuse":
         return Advice(
@@ -47,14 +47,21 @@ def advice(cause: Cause) -> Advice:
         return Advice(
             f"wait for {queue} before the memory is used",
             f"let whoever uses the memory of the asynchronous transfer wait for {queue} first",
-            tuple(f"--sync before:{name}" for name in cause.tensors),
+            _before("--sync", cause),
         )
     return Advice(
         f"{cause.current} waits for {cause.earlier}",
         f"record an event on {cause.earlier} after {cause.point[0]} and wait for it on {cause.current} before"
         f" {cause.point[1]}",
-        tuple(f"--event before:{name}" for name in cause.tensors),
+        _before("--event", cause),
     )
+
+
+def _before(option: str, cause: Cause) -> tuple[str, ...]:
+    """A wait before each tensor of the cause is written; no point has a name where it is read."""
+    if any(report.current.mode == "read" for report in cause.reports):
+        return ()
+    return tuple(f"{option} before:{name}" for name in cause.tensors if name != "-")
 
 
 def _copy_advice(cause: Cause) -> Advice:
@@ -71,5 +78,5 @@ def _copy_advice(cause: Cause) -> Advice:
         f"{cause.current} waits for {cause.earlier}",
         f"record an event on {cause.earlier} after {cause.point[0]}, wait for it on {cause.current} before"
         f" {cause.point[1]}",
-        ("--event before:" + cause.tensors[0], "--after-dst"),
+        (*_before("--event", cause), "--after-dst"),
     )

@@ -87,24 +87,22 @@ class _Pool:
 
     def _move(self, root: int) -> Iterator[Entry]:
         """A root and its views get bytes of their own."""
-        its = self._state.tensors.get(root, {})
-        home, start, size = self._state.buffers.get(its.get("buffer", -1)), int(its.get("offset", 0)), 0
+        home = self._state.buffers.get(self._state.tensors.get(root, {}).get("buffer", -1))
         if home is None:
             return
         moved = [t for t in self._state.tensors if self._state.root(t) == root]
-        size = max(int(self._state.tensors[t].get("offset", 0)) + self._state.size(t) - start for t in moved)
-        buffer = home | {"id": self._state.fresh(), "size": size}
-        self._pin.price.bytes += size
+        # As large as the old one, so that offsets and what lies past a tensor's end mean the same.
+        buffer = home | {"id": self._state.fresh()}
+        self._pin.price.bytes += max(map(self._state.size, moved))
         self._pin.price.changed += 1
         self._state.take(buffer)
         yield INSERTED, buffer
         for t in moved:
             tensor = self._state.tensors[t]
-            again = tensor | {"buffer": buffer["id"], "offset": int(tensor.get("offset", 0)) - start}
-            if "size" not in tensor:
-                again["size"] = self._state.size(t)
-            self._state.take(again)
-            yield INSERTED, again
+            if tensor.get("buffer", -1) == home["id"]:
+                again = tensor | {"buffer": buffer["id"]}
+                self._state.take(again)
+                yield INSERTED, again
 
 
 @dataclass

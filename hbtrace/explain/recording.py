@@ -91,7 +91,7 @@ class Recording:
     queues: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The `backend` row of each queue, by the actor's name."""
     renamed: dict[str, int] = field(default_factory=dict)
-    """Of queues whose id was given to a later one: the row of that."""
+    """Of queues that were freed, or whose id was given to a later one: the row of that."""
     inputs: set[int] = field(default_factory=set)
     """Tensor ids that some row flags as an input."""
     closed: bool = True
@@ -154,14 +154,15 @@ def _events(batch: pa.RecordBatch) -> list[str]:
 
 def _note_definitions(out: Recording, batch: pa.RecordBatch, names: dict[str, int], first: int) -> None:
     """What `backend` and `tensor` rows say that the replay has no use for."""
-    mask = pc.equal(batch.column("ev"), "backend")
-    places = np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False))
+    mask = pc.is_in(pc.cast(batch.column("ev"), pa.string()), value_set=pa.array(["backend", "backend_free"]))
+    places = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
     for place, event in zip(places.tolist(), _rows(batch, mask), strict=True):
-        if isinstance(name := event.get("name"), str) and event.get("id", -1) != -1:
+        ident = event.get("backend", -1) if event["ev"] == "backend_free" else event.get("id", -1)
+        for actor, its in out.queues.items():
+            if its["id"] == ident:
+                out.renamed.setdefault(actor, first + place)
+        if event["ev"] == "backend" and isinstance(name := event.get("name"), str) and ident != -1:
             count = names[name] = names.get(name, -1) + 1
-            for actor, its in out.queues.items():
-                if its["id"] == event["id"]:
-                    out.renamed.setdefault(actor, first + place)
             out.queues[f"{name}#{count}" if count else name] = event
     flagged = batch.column("flags")
     if flagged.null_count < len(flagged):
@@ -171,7 +172,7 @@ def _note_definitions(out: Recording, batch: pa.RecordBatch, names: dict[str, in
 def _rows(batch: pa.RecordBatch, mask: pa.Array) -> list[dict[str, Any]]:
     """The rows that a mask chooses, with only the columns that definitions have here."""
     found = batch.filter(mask)
-    keys = ("id", "name", "device", "type", "synchronous", "drains", "flags")
+    keys = ("ev", "id", "backend", "name", "device", "type", "synchronous", "drains", "flags")
     columns = [found.column(key).to_pylist() for key in keys]
     return [{k: v for k, v in zip(keys, values, strict=True) if v is not None} for values in zip(*columns, strict=True)]
 

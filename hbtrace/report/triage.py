@@ -88,7 +88,7 @@ def render(found: Triage, *, verbose: bool) -> str:
             lines += ["", *_open(found, cause)]
     if found.left_out:
         lines += ["", f"left out by filters: {found.left_out:,} of {count(found.races, 'report')}"]
-    if found.causes:
+    if found.causes and found.path != "-":
         first = found.causes[0]
         path = found.path
         lines += ["", "next:", f"  hbtrace explain {path} {first.ident}"]

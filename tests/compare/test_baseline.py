@@ -137,10 +137,12 @@ def test_an_entry_expires(hbtrace, base):
 
 def test_filters_hide_and_make_nothing_new(hbtrace, base):
     file, trace = base
-    for option in ("--ubatch=1", "--split=0", "--tensor=inp_pos", "--actor=GPU0", "--label=x*"):
+    for option in ("--ubatch=1", "--split=0", "--tensor=inp_pos", "--actor=GPU0"):
         code, out, _ = hbtrace("baseline", "check", file, trace, "--format", "json", option)
         document = json.loads(out)
         assert (code, document["new"], document["fixed"]) == (0, [], []), option
+    code, _, err = hbtrace("baseline", "check", file, trace, "--label=x*")
+    assert (code, "matches no label" in err) == (2, True)
     fixed = write(Path(trace).with_name("fixed.jsonl"), run("inp_tokens", "inp_pos", waits=True))
     document = json.loads(hbtrace("baseline", "check", file, fixed, "--format", "json", "--tensor", "inp_pos")[1])
     assert [len(document[k]) for k in ("fixed", "not_exercised")] == [1, 0]

@@ -14,7 +14,10 @@ import pytest
 import hbtrace
 from hbtrace.explain.fix import fix, mends_for
 from hbtrace.explain.minimize import minimize
+from hbtrace.explain.pin import Pin
 from hbtrace.explain.recording import Recording, Settings, record
+from hbtrace.explain.ring import Ring
+from hbtrace.explain.rules import HideDirect, Wait
 from hbtrace.explain.schedule import IllegalError, Lines, Machine, Turn, lines_of
 from hbtrace.explain.waits import weigh
 from hbtrace.explain.whatif import batches_of, rewrite, side_of
@@ -185,11 +188,23 @@ def signatures(events: list[Event]) -> set[Any]:
 
 
 def test_a_rewritten_trace_can_be_written_and_read(tmp_path: Any) -> None:
-    from hbtrace.explain.rules import Wait
-
     _, events, _ = next(programs())
     path = tmp_path / "mended.arrow"
     with hbtrace.open_writer(path) as writer:
         for batch in batches_of(rewrite(lambda: [batch_from_rows(events)], [Wait("before:*")])):
             writer.write_batch(batch)
     assert len(list(hbtrace.open(path))) >= len(events)
+
+
+def test_rules_break_no_rule_and_waits_make_no_race() -> None:
+    for seed, events, reports in programs(step=6):
+        before = {report.signature for report in reports}
+        warned = len(hbtrace.analyze_events(events).warnings)
+        for rule in (Wait("before:*"), Wait("before:*", "event"), Wait("ubatch"), Ring(2), Pin(), HideDirect()):
+            entries = rewrite(lambda events=events: [batch_from_rows(events)], [rule])
+            after = hbtrace.analyze_events([event for _, event in entries])
+            assert len(after.warnings) <= warned, f"seed {seed}, {rule}: {after.warnings}"
+            if isinstance(rule, Wait):
+                assert {report.signature for report in after.reports} <= before, f"seed {seed}, {rule}"
+        recorded = [row for row, _ in rewrite(lambda events=events: [batch_from_rows(events)], [Ring(3)]) if row >= 0]
+        assert recorded == list(range(len(events)))
