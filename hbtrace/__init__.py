@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from hbtrace.analysis import Outcome, analyze
     from hbtrace.compare.select import Filters
     from hbtrace.errors import HbtraceError, TraceError, UsageError
+    from hbtrace.explain.consequence import Consequence, consequences
+    from hbtrace.explain.fix import fix
+    from hbtrace.explain.minimize import minimize
+    from hbtrace.explain.triage import Triage, triage
+    from hbtrace.explain.whatif import whatif
     from hbtrace.replay import Result, analyze_events
     from hbtrace.replay.races import Access, Report
     from hbtrace.trace.reader import Trace
@@ -30,13 +35,16 @@ if TYPE_CHECKING:
     from hbtrace.trace.writer import Writer, open_writer
 
 __all__ = [
-    "Access", "Filters", "HbtraceError", "Outcome", "Report", "Result", "Trace", "TraceError", "UsageError", "Writer",
-    "analyze", "analyze_events", "open", "open_writer",
+    "Access", "Consequence", "Filters", "HbtraceError", "Outcome", "Report", "Result", "Trace", "TraceError", "Triage",
+    "UsageError", "Writer", "analyze", "analyze_events", "consequences", "fix", "minimize", "open", "open_writer",
+    "triage", "whatif",
 ]  # fmt: skip
 
 _HOMES = {
     "Access": "replay.races", "Filters": "compare.select", "HbtraceError": "errors", "Outcome": "analysis",
     "Report": "replay.races", "Result": "replay", "Trace": "trace.reader", "TraceError": "errors",
+    "Consequence": "explain.consequence", "consequences": "explain.consequence", "fix": "explain.fix",
+    "minimize": "explain.minimize", "Triage": "explain.triage", "triage": "explain.triage", "whatif": "explain.whatif",
     "UsageError": "errors", "Writer": "trace.writer", "analyze": "analysis", "analyze_events": "replay",
     "open": "trace.reader", "open_writer": "trace.writer",
 }  # fmt: skip

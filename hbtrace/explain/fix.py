@@ -38,6 +38,8 @@ class Mend:
     name: str
     option: str
     rule: Callable[[], Rule]
+    bare: bool = False
+    """The edge that a cause lacks, put in between queues."""
 
 
 @dataclass
@@ -102,7 +104,7 @@ def _own(cause: Cause, side: Side) -> Iterable[Mend]:
     for stall in (False, True):
         edges = edges_for(cause, side.recording, stall=stall)
         name = edges.name + (" (synchronize)" if stall else " (event)")
-        yield Mend(name, "", lambda stall=stall: edges_for(cause, side.recording, stall=stall))  # type: ignore[misc]
+        yield Mend(name, "", lambda stall=stall: edges_for(cause, side.recording, stall=stall), not stall)  # type: ignore[misc]
 
 
 class _Search:
@@ -159,19 +161,27 @@ class _Search:
 
     def _clean(self, chosen: tuple[int, ...]) -> bool:
         """No selected race is left, and none is new."""
-        after = self._try(chosen).after
-        return not after.causes and all(report.canonical in self._known for report in after.recording.reports)
+        result = self._try(chosen)
+        return not result.after.causes and self._adds_nothing(result)
+
+    def _adds_nothing(self, result: WhatIf) -> bool:
+        return all(report.canonical in self._known for report in result.after.recording.reports)
 
     def _greedy(self) -> tuple[int, ...]:
-        """Mends that remove the most, until nothing is left; then without those that are needless."""
+        """Mends that remove the most, until nothing is left; then without those that are needless.
+
+        Only mends that make no race of their own take part. Should they not do together, the bare edges of all causes
+        always do: more order never makes a race.
+        """
+        useful = [place for place in range(len(self._out.mends)) if self._adds_nothing(self._try((place,)))]
         chosen: tuple[int, ...] = ()
-        while not chosen or not self._clean(chosen):
+        while useful and not (chosen and self._clean(chosen)):
             left = {cause.ident for cause in (self._try(chosen).after if chosen else self._before).causes}
-            best = max(
-                (place for place in range(len(self._out.mends)) if place not in chosen),
-                key=lambda place: (len(left.intersection(self._removes(place))), -place),
-            )
+            best = max(useful, key=lambda place: (len(left.intersection(self._removes(place))), -place))
+            useful.remove(best)
             chosen = tuple(sorted((*chosen, best)))
+        if not self._clean(chosen):
+            chosen = tuple(place for place, mend in enumerate(self._out.mends) if mend.bare)
         for place in chosen:
             fewer = tuple(other for other in chosen if other != place)
             if fewer and self._clean(fewer):
