@@ -10,6 +10,7 @@ from hbtrace.analysis import Outcome
 from hbtrace.compare.select import Race, Selection
 from hbtrace.compare.suppressions import suppression_block
 from hbtrace.replay.races import Access, Report
+from hbtrace.report.words import count, short_kind, tensors
 
 
 def block(report: Report) -> str:
@@ -54,7 +55,7 @@ def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) ->
         if verbose:
             lines += details(report, selection.ids[report.canonical])
         if report.repeats > 1:
-            lines.append(f"  ... and {_count(report.repeats - 1, 'more report')} of this race")
+            lines.append(f"  ... and {count(report.repeats - 1, 'more report')} of this race")
         if suppression:
             lines += ["", suppression_block(report, selection.ids[report.canonical])]
         yield "\n".join(lines)
@@ -92,10 +93,6 @@ def _coloured(part: str) -> str:
     return f"\x1b[1;31m{head}\x1b[0m\n{rest}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 def spans(numbers: Iterable[int]) -> str:
     """Numbers as people write them: `1-6, 9`; -1 is `-`."""
     out: list[list[int]] = []
@@ -121,9 +118,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozense
 
 def summary(selection: Selection, rows: int) -> list[str]:
     """What the reports come to, and what filters and limits left out."""
-    reports = _count(selection.findings, "report")
+    reports = count(selection.findings, "report")
     if not selection.races:
-        return [f"no race in {_count(rows, 'row')}"]
+        return [f"no race in {count(rows, 'row')}"]
     lines = []
     if selection.groups:
         groups = selection.groups
@@ -131,18 +128,18 @@ def summary(selection: Selection, rows: int) -> list[str]:
         buffers = {race.signature[1] for race in groups}
         pairs = {frozenset((race.signature[2], race.signature[5])) for race in groups}
         lines.append(
-            f"{reports}, {_count(len({race.signature for race in groups}), 'distinct race')}:"
-            f" {_count(len(tensors), 'tensor')},"
-            f" {_count(len(buffers), 'buffer')}, {_count(len(pairs), 'pair')} of actors"
+            f"{reports}, {count(len({race.signature for race in groups}), 'distinct race')}:"
+            f" {count(len(tensors), 'tensor')},"
+            f" {count(len(buffers), 'buffer')}, {count(len(pairs), 'pair')} of actors"
         )
         lines += ["", *_races(groups)]
     else:
         lines.append("0 reports shown")
     if selection.filtered:
-        lines += ["", f"left out by filters: {selection.filtered:,} of {_count(selection.races, 'report')}"]
+        lines += ["", f"left out by filters: {selection.filtered:,} of {count(selection.races, 'report')}"]
     out = [
-        (selection.suppressed, f"suppressed: {_count(selection.suppressed, 'report')}"),
-        (selection.limited, f"left out as repeats: {_count(selection.limited, 'report')} (--all shows every one)"),
+        (selection.suppressed, f"suppressed: {count(selection.suppressed, 'report')}"),
+        (selection.limited, f"left out as repeats: {count(selection.limited, 'report')} (--all shows every one)"),
     ]
     told = [sentence for number, sentence in out if number]
     return lines + ([""] if told and not selection.filtered else []) + told
@@ -153,9 +150,9 @@ def _races(groups: Sequence[Race]) -> list[str]:
     rows = [
         (
             race.ident,
-            "".join(word[0] for word in race.signature[0].split("-")).upper(),
+            short_kind(race.signature[0]),
             race.signature[1],
-            _tensors(race),
+            tensors(race.signature),
             f"{race.signature[2]} ({race.signature[4]})",
             f"{race.signature[5]} ({race.signature[7]})",
             str(race.reports),
@@ -164,8 +161,3 @@ def _races(groups: Sequence[Race]) -> list[str]:
         for race in sorted(groups, key=lambda r: (-r.reports, r.first_row))
     ]
     return table(head, rows, right=frozenset({6}))
-
-
-def _tensors(race: Race) -> str:
-    earlier, current = (name if name is not None else "-" for name in (race.signature[3], race.signature[6]))
-    return earlier if earlier == current else f"{earlier} / {current}"
