@@ -93,14 +93,17 @@ struct Mix {
         hash = (hash ^ value) * 0x9e3779b97f4a7c15;
         hash ^= hash >> 29;
     }
-    void add(const char * text) {
-        for (; *text != '\0'; text++) add(uint64_t(static_cast<unsigned char>(*text)));
-    }
 };
 
-// The nodes as JSON, and what identifies the graph: operations, tensors (an id holds shape and place), queues.
+// Whether it computes nothing that touches memory.
+bool is_idle(const ggml_tensor * node, const char * op) { return touches_nothing(op) || !is_computed(node); }
+
+bool is_read(const ggml_tensor * source, int index, const char * op) {
+    return source != nullptr && !(index == 1 && strcmp(op, "CPY") == 0);
+}
+
+// What identifies a graph: operations, tensors (an id holds shape and place), queues. And what may move in it.
 struct Walk {
-    std::string nodes;
     Mix signature;
     std::vector<Movable> inputs;
     std::vector<const ggml_tensor *> roots;
@@ -116,47 +119,48 @@ struct Walk {
         inputs.push_back({root, place.data, place.buffer});
     }
 
-    void add_reads(ggml_tensor * node, const char * op) {
-        bool first = true;
+    void add(ggml_tensor * node) {
+        const char * op = real::ggml_op_desc(node);  // always the same pointer: an entry of a table of ggml's
+        signature.add(reinterpret_cast<uint64_t>(op));
+        signature.add(uint64_t(tensor_of(node)) << 1 | uint64_t(is_computed(node)));
+        signature.add(uint64_t(scheduled_on(node)));
+        if (is_idle(node, op)) return;
         for (int i = 0; i < layout()->sources; i++) {
             ggml_tensor * source = source_at(node, i);
-            if (source == nullptr || (i == 1 && strcmp(op, "CPY") == 0)) continue;
-            int64_t id = tensor_of(source);
-            signature.add(uint64_t(id) << 8 | uint64_t(i));
+            if (!is_read(source, i, op)) continue;
+            signature.add(uint64_t(tensor_of(source)) << 8 | uint64_t(i));
             note_input(source);
-            nodes += first ? ",\"reads\":[" : ",";
-            first = false;
-            append_range(nodes, source, id, reads_some(op, i));
         }
-        if (!first) nodes += ']';
-    }
-
-    void add(ggml_tensor * node) {
-        const char * op = real::ggml_op_desc(node);
-        int64_t id = tensor_of(node);
-        int64_t backend = scheduled_on(node);
-        signature.add(op);
-        signature.add(uint64_t(id));
-        signature.add(uint64_t(backend));
-        nodes += nodes.empty() ? "[{\"op\":" : ",{\"op\":";
-        append_text(nodes, op);
-        nodes += ",\"tensor\":";
-        append_number(nodes, id);
-        if (backend >= 0) {
-            nodes += ",\"backend\":";
-            append_number(nodes, backend);
-        }
-        if (!touches_nothing(op) && is_computed(node)) {
-            add_reads(node, op);
-            nodes += ",\"writes\":[";
-            append_range(nodes, node, id, strcmp(op, "SET_ROWS") == 0);
-            nodes += ']';
-        } else {
-            signature.add(uint64_t(-1));
-        }
-        nodes += '}';
     }
 };
+
+// A node as JSON. Its tensors are defined.
+void append_node(std::string & nodes, ggml_tensor * node) {
+    const char * op = real::ggml_op_desc(node);
+    int64_t id = tensor_of(node);
+    nodes += nodes.size() == 1 ? "{\"op\":" : ",{\"op\":";
+    append_text(nodes, op);
+    nodes += ",\"tensor\":";
+    append_number(nodes, id);
+    if (int64_t backend = scheduled_on(node); backend >= 0) {
+        nodes += ",\"backend\":";
+        append_number(nodes, backend);
+    }
+    if (!is_idle(node, op)) {
+        const char * before = ",\"reads\":[";
+        for (int i = 0; i < layout()->sources; i++) {
+            ggml_tensor * source = source_at(node, i);
+            if (!is_read(source, i, op)) continue;
+            nodes += before;
+            before = ",";
+            append_range(nodes, source, tensor_of(source), reads_some(op, i));
+        }
+        nodes += *before == ',' && before[1] == '\0' ? "],\"writes\":[" : ",\"writes\":[";
+        append_range(nodes, node, id, strcmp(op, "SET_ROWS") == 0);
+        nodes += ']';
+    }
+    nodes += '}';
+}
 
 }  // namespace
 
@@ -178,15 +182,16 @@ int64_t graph_of(ggml_backend * backend, ggml_cgraph * graph) {
     Walk walk;
     int count = node_count(graph);
     for (int i = 0; i < count; i++) walk.add(node_at(graph, i));
-    if (walk.nodes.empty()) walk.nodes = "[";
-    walk.nodes += ']';
     auto [place, fresh] = all().by_signature.try_emplace(walk.signature.hash, all().next);
     if (fresh) {
         all().next++;
+        std::string nodes = "[";
+        for (int i = 0; i < count; i++) append_node(nodes, node_at(graph, i));
+        nodes += ']';
         Row row("graph");
         row->number("id", place->second);
         if (uint64_t uid = uid_of(graph)) row->number("uid", int64_t(uid));
-        row->raw("nodes", walk.nodes);
+        row->raw("nodes", nodes);
         row.define();
     }
     all().by_pointer[graph] = {

@@ -26,12 +26,19 @@ size_t sequence(std::string_view text, size_t at) {
     return overlong || beyond ? 0 : length;
 }
 
+bool is_plain(char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; }
+
 }  // namespace
 
 void append_text(std::string & out, std::string_view text) {
     static const char hex[] = "0123456789abcdef";
     out += '"';
     for (size_t i = 0; i < text.size();) {
+        size_t plain = i;
+        while (plain < text.size() && is_plain(text[plain])) plain++;
+        out.append(text, i, plain - i);
+        i = plain;
+        if (i == text.size()) break;
         unsigned char c = static_cast<unsigned char>(text[i]);
         size_t length = sequence(text, i);
         if (c == '"' || c == '\\') {

@@ -23,8 +23,10 @@ constexpr size_t name_bytes = 64;
 struct Seen {
     int64_t id;
     char * data;
-    ggml_backend_buffer * buffer;
     int64_t buffer_id;
+    int64_t root;  // its id; -1: no view
+    int type;
+    bool made;  // anew, since it was seen: then another place is no re-pointing
     char name[name_bytes];
     int64_t shape[8];  // ne, nb
 };
@@ -53,6 +55,16 @@ bool is_same(const Seen & seen, const ggml_tensor * tensor) {
     return memcmp(seen.shape, shape, sizeof shape) == 0 && strncmp(seen.name, name_of(tensor), name_bytes) == 0;
 }
 
+int64_t root_id_of(const ggml_tensor * tensor) {
+    const ggml_tensor * root = root_of(tensor);
+    return root == tensor ? -1 : tensor_of(root);
+}
+
+// Made anew as what it was, and where it was: what llama.cpp does for most of a graph, every time it builds one.
+bool is_again(const Seen & seen, const ggml_tensor * tensor) {
+    return seen.made && seen.type == field<int>(tensor, layout()->type) && seen.root == root_id_of(tensor);
+}
+
 void append_list(std::string & out, const int64_t * numbers) {
     for (int i = 0; i < 4; i++) {
         out += i == 0 ? '[' : ',';
@@ -73,12 +85,12 @@ int64_t offset_of(const Buffer * buffer, const char * data) {
     return buffer == nullptr || buffer->base == nullptr ? 0 : data - buffer->base;
 }
 
-void define(const ggml_tensor * tensor, const Seen & seen, const Buffer * buffer, int64_t root) {
+void define(const ggml_tensor * tensor, const Seen & seen, const Buffer * buffer) {
     Row row("tensor");
     row->number("id", seen.id).text("name", std::string_view(seen.name, strnlen(seen.name, name_bytes)));
     if (buffer != nullptr) row->number("buffer", buffer->id).number("offset", offset_of(buffer, seen.data));
     row->number("size", int64_t(real::ggml_nbytes(tensor)));
-    if (root >= 0) row->number("view_of", root);
+    if (seen.root >= 0) row->number("view_of", seen.root);
     if (std::string flags = flags_of(tensor); !flags.empty()) row->raw("flags", "[" + flags + "]");
     row->text("type", real::ggml_type_name(field<int>(tensor, layout()->type)));
     std::string list;
@@ -90,8 +102,8 @@ void define(const ggml_tensor * tensor, const Seen & seen, const Buffer * buffer
     row.define();
 }
 
-std::string key_of(const Seen & seen, int64_t offset, int64_t root, int type) {
-    int64_t numbers[] = {seen.buffer_id, offset, root, type};
+std::string key_of(const Seen & seen, int64_t offset) {
+    int64_t numbers[] = {seen.buffer_id, offset, seen.root, seen.type};
     std::string key(reinterpret_cast<const char *>(numbers), sizeof numbers);
     key.append(reinterpret_cast<const char *>(seen.shape), sizeof seen.shape);
     key.append(seen.name, strnlen(seen.name, name_bytes));
@@ -147,37 +159,43 @@ int64_t tensor_of(const ggml_tensor * tensor) {
     const Buffer * buffer = buffer_of(place.buffer);
     int64_t buffer_id = buffer == nullptr ? -1 : buffer->id;
     auto at = all().seen.find(tensor);
-    bool same = at != all().seen.end() && is_same(at->second, tensor);
-    if (same && at->second.data == place.data && at->second.buffer_id == buffer_id) return at->second.id;
+    Seen * before = at != all().seen.end() && is_same(at->second, tensor) ? &at->second : nullptr;
+    if (before != nullptr && before->data == place.data && before->buffer_id == buffer_id) {
+        if (is_again(*before, tensor)) before->made = false;
+        if (!before->made) return before->id;
+    }
+    bool moved = before != nullptr && !before->made;
 
-    const ggml_tensor * root = root_of(tensor);
-    int64_t root_id = root == tensor ? -1 : tensor_of(root);
     Seen now{};
-    now.data = place.data, now.buffer = place.buffer, now.buffer_id = buffer_id;
+    now.data = place.data, now.buffer_id = buffer_id;
+    now.root = root_id_of(tensor), now.type = field<int>(tensor, layout()->type);
     memcpy(now.name, name_of(tensor), strnlen(name_of(tensor), name_bytes));
     read_shape(tensor, now.shape);
-    std::string key = key_of(now, offset_of(buffer, place.data), root_id, field<int>(tensor, layout()->type));
+    std::string key = key_of(now, offset_of(buffer, place.data));
     auto known = all().ids.find(key);
-    if (same) {
+    if (moved) {
         // The same tensor, its pointer changed by no allocation: the program re-pointed it.
-        now.id = at->second.id;
+        now.id = before->id;
         all().ids.erase(all().keys[size_t(now.id)]);
         all().ids[key] = now.id;
         all().keys[size_t(now.id)] = key;
-        define(tensor, now, buffer, root_id);
+        define(tensor, now, buffer);
     } else if (known != all().ids.end()) {
         now.id = known->second;
     } else {
         now.id = int64_t(all().keys.size());
         all().keys.push_back(key);
         all().ids[key] = now.id;
-        define(tensor, now, buffer, root_id);
+        define(tensor, now, buffer);
     }
     all().seen[tensor] = now;
     return now.id;
 }
 
-void tensor_made(const ggml_tensor * tensor) { all().seen.erase(tensor); }
+void tensor_made(const ggml_tensor * tensor) {
+    auto at = all().seen.find(tensor);
+    if (at != all().seen.end()) at->second.made = true;
+}
 
 void append_range(std::string & out, const ggml_tensor * tensor, int64_t id, bool approx) {
     int64_t size, rows, stride;
