@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hbtrace.explain.minimize import minimize
     from hbtrace.explain.triage import Triage, triage
     from hbtrace.explain.whatif import whatif
+    from hbtrace.record.recorder import Recorder, recorder_header
     from hbtrace.replay import Result, analyze_events
     from hbtrace.replay.races import Access, Report
     from hbtrace.trace.reader import Trace
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from hbtrace.trace.writer import Writer, open_writer
 
 __all__ = [
-    "Access", "Consequence", "Filters", "HbtraceError", "Outcome", "Report", "Result", "Trace", "TraceError", "Triage",
-    "UsageError", "Writer", "analyze", "analyze_events", "consequences", "fix", "minimize", "open", "open_writer",
-    "triage", "whatif",
+    "Access", "Consequence", "Filters", "HbtraceError", "Outcome", "Recorder", "Report", "Result", "Trace",
+    "TraceError", "Triage", "UsageError", "Writer", "analyze", "analyze_events", "consequences", "fix", "minimize",
+    "open", "open_writer", "recorder_header", "triage", "whatif",
 ]  # fmt: skip
 
 _HOMES = {
@@ -46,7 +47,8 @@ _HOMES = {
     "Consequence": "explain.consequence", "consequences": "explain.consequence", "fix": "explain.fix",
     "minimize": "explain.minimize", "Triage": "explain.triage", "triage": "explain.triage", "whatif": "explain.whatif",
     "UsageError": "errors", "Writer": "trace.writer", "analyze": "analysis", "analyze_events": "replay",
-    "open": "trace.reader", "open_writer": "trace.writer",
+    "open": "trace.reader", "open_writer": "trace.writer", "Recorder": "record.recorder",
+    "recorder_header": "record.recorder",
 }  # fmt: skip
 
 

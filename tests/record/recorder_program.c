@@ -1,0 +1,334 @@
+/* Programs that record themselves through the header: `recorder_program WHAT PATH`. Each line printed is a result. */
+#define HBTRACE_RECORDER_IMPLEMENTATION
+#include "hbtrace_recorder.h"
+
+#include <sys/wait.h>
+
+static hbtrace_recorder *open_or_die(const char *path, int options) {
+    char error[512];
+    hbtrace_recorder *run = hbtrace_open(path, options, error, sizeof error);
+    if (run == NULL) {
+        printf("%s\n", error);
+        exit(1);
+    }
+    return run;
+}
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+static hbtrace_common at(int64_t number) {
+    hbtrace_common c = hbtrace_common_unset();
+    c.thread = 2;
+    c.split = 0;
+    c.ubatch = number;
+    c.time = 1000 + number;
+    c.site = "engine.c";
+    c.label = "a \"label\"";
+    return c;
+}
+
+/* Every event with every key. The twin of `record_everything` in test_recorder_header.py. */
+static void everything(hbtrace_recorder *run) {
+    static const char *const words[] = {"engine", "-m", "model.gguf"};
+    static const char *const accepts[] = {"GPU0", "GPU_Host"}, *const drains[] = {"get", "set"};
+    static const char *const flags[] = {"input", "output"};
+    static const int64_t ne[] = {4, 2}, nb[] = {4, 16}, ids[] = {1, 0};
+    hbtrace_common c = at(0), *k = &c;
+    hbtrace_range whole = hbtrace_strided(hbtrace_part(0, 4, 8), 2, 16), other = hbtrace_bytes(0, 32, 16);
+    hbtrace_range both[2];
+    hbtrace_node nodes[2];
+    hbtrace_attr attrs[4];
+    hbtrace_meta_keys meta = hbtrace_meta_unset();
+    hbtrace_backend_keys backend = hbtrace_backend_unset();
+    hbtrace_buffer_keys buffer = hbtrace_buffer_unset();
+    hbtrace_tensor_keys tensor = hbtrace_tensor_unset();
+    hbtrace_sched_keys sched = hbtrace_sched_unset();
+    hbtrace_copy_keys copy = hbtrace_copy_unset();
+    hbtrace_alloc_keys alloc = hbtrace_alloc_unset();
+
+    whole = hbtrace_approx(whole);
+    both[0] = whole;
+    both[1] = other;
+    attrs[0] = hbtrace_attr_text("state", "tab\there, \xC3\xA9");
+    attrs[1] = hbtrace_attr_int("step", -7);
+    attrs[2] = hbtrace_attr_number("share", 0.25);
+    attrs[3] = hbtrace_attr_flag("good", 1);
+    nodes[0] = hbtrace_node_unset();
+    nodes[0].op = "ADD";
+    nodes[0].tensor = 0;
+    nodes[0].backend = 0;
+    nodes[0].reads = both;
+    nodes[0].read_count = COUNT(both);
+    nodes[0].writes = &other;
+    nodes[0].write_count = 1;
+    nodes[1] = hbtrace_node_unset();
+    nodes[1].op = "VIEW";
+
+    meta.producer = "a test";
+    meta.engine = "engine";
+    meta.engine_version = "1.2";
+    meta.command = words;
+    meta.command_count = COUNT(words);
+    meta.env = attrs;
+    meta.env_count = COUNT(attrs);
+    meta.started_at = "2026-01-02T03:04:05+00:00";
+    meta.threads = "ordered";
+    meta.notes = "every event with every key";
+    hbtrace_meta(run, &meta, k);
+
+    backend.device = "GPU";
+    backend.type = "igpu";
+    backend.async = 1;
+    backend.events = 0;
+    backend.integrated = 1;
+    backend.host_buffer = 1;
+    backend.accepts = accepts;
+    backend.accepts_count = COUNT(accepts);
+    backend.synchronous = 0;
+    backend.drains = drains;
+    backend.drains_count = COUNT(drains);
+    hbtrace_backend(run, 0, "GPU0", &backend, k);
+
+    buffer.host = 1;
+    buffer.backend = 0;
+    buffer.device = "GPU";
+    buffer.usage = "compute";
+    hbtrace_buffer(run, 0, "GPU_Host", 4096, &buffer, k);
+
+    tensor.buffer = 0;
+    tensor.offset = 64;
+    tensor.size = 32;
+    tensor.view_of = -1;
+    tensor.flags = flags;
+    tensor.flags_count = COUNT(flags);
+    tensor.type = "f32";
+    tensor.ne = ne;
+    tensor.ne_count = COUNT(ne);
+    tensor.nb = nb;
+    tensor.nb_count = COUNT(nb);
+    hbtrace_tensor(run, 0, "inp_tokens", &tensor, k);
+
+    hbtrace_graph(run, 0, 77, nodes, COUNT(nodes), k);
+
+    sched.backends = ids;
+    sched.backends_count = COUNT(ids);
+    sched.cpu_buffer_type = "GPU_Host";
+    sched.copies = 1;
+    sched.ring = 0;
+    hbtrace_sched(run, 0, &sched, k);
+
+    c = at(1);
+    hbtrace_tensor_set(run, whole, k);
+    hbtrace_tensor_memset(run, whole, k);
+    hbtrace_tensor_get(run, whole, k);
+    hbtrace_set_direct(run, whole, 1, k);
+    hbtrace_get_direct(run, whole, 0, k);
+    hbtrace_tensor_copy(run, whole, other, k);
+    hbtrace_buffer_clear(run, 0, k);
+    hbtrace_host_access(run, both, COUNT(both), &other, 1, k);
+
+    c = at(2);
+    hbtrace_set_async(run, 0, whole, other, k);
+    hbtrace_get_async(run, 0, whole, other, k);
+    copy.src_backend = 0;
+    copy.runs_on = "both";
+    copy.after_dst = 1;
+    hbtrace_copy_async(run, 0, whole, other, &copy, k);
+    hbtrace_compute(run, 0, 0, k);
+    hbtrace_kernel(run, 0, both, COUNT(both), &other, 1, k);
+
+    c = at(3);
+    hbtrace_synchronize(run, 0, k);
+    hbtrace_event_record(run, 0, 5, k);
+    hbtrace_event_wait(run, 0, 5, k);
+    hbtrace_event_synchronize(run, 5, k);
+    hbtrace_event_free(run, 5, k);
+    hbtrace_release(run, "door", 0, k);
+    hbtrace_acquire(run, "door", 0, k);
+
+    alloc.graph_uid = 77;
+    alloc.slot = 0;
+    alloc.reserve = 0;
+    alloc.realloc = 1;
+    alloc.inputs = ids;
+    alloc.inputs_count = COUNT(ids);
+    hbtrace_sched_alloc(run, 0, &alloc, k);
+    hbtrace_sched_reuse(run, 0, k);
+    hbtrace_sched_prepare(run, 0, 1, 1, k);
+    hbtrace_sched_compute(run, 0, k);
+    hbtrace_sched_compute_end(run, 0, k);
+    hbtrace_ubatch(run, 0, 3, 512, "prefill", k);
+    hbtrace_note(run, "verdict", attrs, COUNT(attrs), k);
+    hbtrace_buffer_free(run, 0, k);
+    hbtrace_backend_free(run, 0, k);
+}
+
+/* Two ubatches: the host writes the tokens of the second while the queue may still read those of the first. */
+static void two_ubatches(hbtrace_recorder *run, int mended) {
+    hbtrace_tensor_keys where = hbtrace_tensor_unset();
+    hbtrace_range tokens = hbtrace_whole(0);
+    hbtrace_common c = hbtrace_common_unset();
+    hbtrace_node node = hbtrace_node_unset();
+    hbtrace_backend(run, 0, "GPU0", NULL, NULL);
+    hbtrace_buffer(run, 0, "GPU_Host", 64, NULL, NULL);
+    where.buffer = 0;
+    hbtrace_tensor(run, 0, "inp_tokens", &where, NULL);
+    node.op = "GET_ROWS";
+    node.reads = &tokens;
+    node.read_count = 1;
+    hbtrace_graph(run, 0, HBTRACE_NONE, &node, 1, NULL);
+    for (c.ubatch = 0; c.ubatch < 2; c.ubatch++) {
+        hbtrace_tensor_set(run, tokens, &c);
+        hbtrace_compute(run, 0, 0, &c);
+        if (mended) hbtrace_synchronize(run, 0, &c);
+    }
+}
+
+static void *many(void *run) {
+    int k;
+    for (k = 0; k < 500; k++) {
+        hbtrace_lock((hbtrace_recorder *)run);
+        hbtrace_ubatch((hbtrace_recorder *)run, 0, k, HBTRACE_NONE, NULL, NULL);
+        hbtrace_sched_compute((hbtrace_recorder *)run, 0, NULL);
+        hbtrace_unlock((hbtrace_recorder *)run);
+    }
+    return NULL;
+}
+
+static void threads(hbtrace_recorder *run) {
+    pthread_t all[4];
+    int k;
+    hbtrace_note(run, "begin", NULL, 0, NULL);
+    for (k = 0; k < 4; k++) pthread_create(&all[k], NULL, many, run);
+    for (k = 0; k < 4; k++) pthread_join(all[k], NULL);
+    pthread_create(&all[0], NULL, many, run); /* may get the identity of one that has ended, but not its number */
+    pthread_join(all[0], NULL);
+}
+
+static void show(hbtrace_recorder *run, int status) {
+    char text[256];
+    hbtrace_error(run, text, sizeof text);
+    printf("%d %s\n", status, text);
+}
+
+static void wrong(hbtrace_recorder *run) {
+    static const char *const full[] = {"fill"}, *const none[] = {NULL};
+    hbtrace_backend_keys backend = hbtrace_backend_unset();
+    hbtrace_buffer_keys buffer = hbtrace_buffer_unset();
+    hbtrace_copy_keys copy = hbtrace_copy_unset();
+    hbtrace_common c = hbtrace_common_unset();
+    hbtrace_range nothing = hbtrace_no_range(), tensor = hbtrace_whole(0), two = hbtrace_bytes(0, 0, 8);
+    hbtrace_attr infinite = hbtrace_attr_number("x", 1e308 * 10), unkept = hbtrace_attr_text("x", NULL);
+    two.tensor = 1;
+    show(run, hbtrace_compute(run, -1, 0, NULL));
+    show(run, hbtrace_compute(run, 0, HBTRACE_NONE, NULL));
+    show(run, hbtrace_backend(run, 0, NULL, NULL, NULL));
+    show(run, hbtrace_backend(run, 0, "HOST", NULL, NULL));
+    backend.type = "gp";
+    show(run, hbtrace_backend(run, 0, "GPU0", &backend, NULL));
+    backend = hbtrace_backend_unset();
+    backend.drains = full;
+    backend.drains_count = 1;
+    show(run, hbtrace_backend(run, 0, "GPU0", &backend, NULL));
+    backend = hbtrace_backend_unset();
+    backend.accepts = none;
+    backend.accepts_count = 1;
+    show(run, hbtrace_backend(run, 0, "GPU0", &backend, NULL));
+    show(run, hbtrace_buffer(run, 0, "GPU0", -64, NULL, NULL));
+    buffer.usage = "any weights";
+    show(run, hbtrace_buffer(run, 0, "GPU0", 64, &buffer, NULL));
+    show(run, hbtrace_tensor_set(run, hbtrace_part(0, -4, 4), NULL));
+    show(run, hbtrace_tensor_set(run, hbtrace_bytes(0, 0, 4), NULL));
+    show(run, hbtrace_tensor_set(run, hbtrace_strided(tensor, 2, 0), NULL));
+    show(run, hbtrace_kernel(run, 0, &nothing, 1, NULL, 0, NULL));
+    show(run, hbtrace_kernel(run, 0, &two, 1, NULL, 0, NULL));
+    show(run, hbtrace_kernel(run, 0, NULL, 1, NULL, 0, NULL));
+    show(run, hbtrace_graph(run, 0, HBTRACE_NONE, NULL, 1, NULL));
+    show(run, hbtrace_note(run, "n", NULL, 2, NULL));
+    copy.runs_on = "source";
+    show(run, hbtrace_copy_async(run, 0, tensor, tensor, &copy, NULL));
+    show(run, hbtrace_tensor_copy(run, tensor, nothing, NULL));
+    show(run, hbtrace_release(run, NULL, HBTRACE_NONE, NULL));
+    show(run, hbtrace_note(run, "n", &infinite, 1, NULL));
+    show(run, hbtrace_note(run, "n", &unkept, 1, NULL));
+    c.ubatch = -2;
+    show(run, hbtrace_sched_reuse(run, 0, &c));
+    hbtrace_synchronize(run, 0, NULL);
+    show(run, hbtrace_meta(run, NULL, NULL));
+}
+
+static void texts(hbtrace_recorder *run) {
+    hbtrace_note(run, "quote \" backslash \\ newline \n bell \a delete \x7f", NULL, 0, NULL);
+    hbtrace_note(run, "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80", NULL, 0, NULL);
+    hbtrace_note(run, "stray \x80, cut \xE2\x82, overlong \xC0\xAF, surrogate \xED\xA0\x80, high \xF4\x90\x80\x80", NULL, 0,
+                 NULL);
+    hbtrace_note(run, "", NULL, 0, NULL);
+}
+
+static void numbers(hbtrace_recorder *run) {
+    hbtrace_attr attrs[6];
+    attrs[0] = hbtrace_attr_number("whole", 3);
+    attrs[1] = hbtrace_attr_number("tenth", 0.1);
+    attrs[2] = hbtrace_attr_number("small", -2.5e-300);
+    attrs[3] = hbtrace_attr_number("large", 1e300);
+    attrs[4] = hbtrace_attr_int("least", INT64_MIN);
+    attrs[5] = hbtrace_attr_int("most", INT64_MAX);
+    hbtrace_note(run, NULL, attrs, COUNT(attrs), NULL);
+}
+
+/* Records until it cannot: how often it was told so, and whether it lives on. */
+static void until_stopped(hbtrace_recorder *run) {
+    int64_t k;
+    int stopped = 0;
+    for (k = 0; k < 2000; k++) stopped += hbtrace_ubatch(run, 0, k, HBTRACE_NONE, NULL, NULL) == HBTRACE_STOPPED;
+    printf("%d of 2000\n", stopped);
+    show(run, HBTRACE_STOPPED);
+}
+
+static void forever(hbtrace_recorder *run) {
+    int64_t k;
+    for (k = 0;; k++) {
+        hbtrace_ubatch(run, 0, k, HBTRACE_NONE, NULL, NULL);
+        printf("%lld\n", (long long)k);
+        fflush(stdout);
+    }
+}
+
+static void fork_in_between(hbtrace_recorder *run) {
+    pid_t child;
+    int status = 0;
+    hbtrace_note(run, "before", NULL, 0, NULL);
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        show(run, hbtrace_note(run, "in the child", NULL, 0, NULL));
+        fflush(stdout);
+        _exit(hbtrace_close(run) == HBTRACE_OK ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    printf("the child ended with %d\n", status);
+    hbtrace_note(run, "after", NULL, 0, NULL);
+}
+
+int main(int count, char **words) {
+    const char *what = count == 3 ? words[1] : "", *path = count == 3 ? words[2] : "";
+    hbtrace_recorder *run;
+    if (strcmp(what, "off") == 0) {
+        everything(hbtrace_open(NULL, 0, NULL, 0));
+        printf("%d %d\n", hbtrace_compute(NULL, -5, 0, NULL), hbtrace_close(NULL));
+        return 0;
+    }
+    run = open_or_die(path, strcmp(what, "force") == 0 ? HBTRACE_FORCE : strcmp(what, "race") == 0 ? HBTRACE_NO_TIMES : 0);
+    if (strcmp(what, "everything") == 0) everything(run);
+    if (strcmp(what, "race") == 0) two_ubatches(run, 0);
+    if (strcmp(what, "mended") == 0) two_ubatches(run, 1);
+    if (strcmp(what, "threads") == 0) threads(run);
+    if (strcmp(what, "wrong") == 0) wrong(run);
+    if (strcmp(what, "texts") == 0) texts(run);
+    if (strcmp(what, "numbers") == 0) numbers(run);
+    if (strcmp(what, "until_stopped") == 0) until_stopped(run);
+    if (strcmp(what, "forever") == 0) forever(run);
+    if (strcmp(what, "fork") == 0) fork_in_between(run);
+    printf("closed: %d\n", hbtrace_close(run));
+    return 0;
+}
