@@ -27,12 +27,13 @@ class Backend:
     `declares_async` is `caps.async`, which the input ring goes by; `synchronize` says whether the interface has one at
     all: without it work is complete when the call returns. They disagree for some. `accepts_host` says whether it
     computes on its own host buffer type in place. `drains`: blocking accesses that wait for the queue. `runs_on`: the
-    queue of its asynchronous copies.
+    queue of its asynchronous copies; none of them waits for the destination's earlier work. `source`: where the last
+    two are from.
     """
 
     name: str
     devices: tuple[str, ...]
-    """Prefixes of device names."""
+    """Prefixes of device names, and names of registries."""
     type: Literal["cpu", "gpu", "accel"]
     declares_async: bool
     events: bool
@@ -44,7 +45,14 @@ class Backend:
     drains: tuple[str, ...] = ()
     runs_on: Literal["src", "dst"] | None = None
     note: str = ""
+    source: str = ""
 
+
+_CUDA_COPY: Final = (
+    "ggml-cuda.cu, cpy_tensor_async: issued on the source's stream, and the destination's waits for an event of it;"
+    " nothing makes the source wait for the destination. Seen so in the runtime calls of two H200. Blocking transfers"
+    " use a stream of the calling thread, which is not ordered with a backend's: no drains."
+)
 
 TABLE: Final[tuple[Backend, ...]] = (
     Backend("CPU", ("CPU",), "cpu", False, False, False, False, "yes", False, note="computes on any host buffer type"),
@@ -52,20 +60,26 @@ TABLE: Final[tuple[Backend, ...]] = (
     Backend("ZenDNN", ("ZenDNN",), "accel", False, False, False, False, "yes", False),
     Backend("OpenVINO", ("OPENVINO", "OpenVINO"), "gpu", False, False, False, True, "yes", False),
     Backend("CUDA", ("CUDA",), "gpu", True, True, True, True, "if integrated", False, (), "src",
-            "integrated is hard-coded to false; no events with GGML_CUDA_NO_PEER_COPY"),
+            "integrated is hard-coded to false; no events with GGML_CUDA_NO_PEER_COPY", _CUDA_COPY),
     Backend("HIP", ("ROCm", "HIP"), "gpu", True, True, True, True, "if integrated", True, (), "src",
-            "the one that has the hazard, on integrated GPUs"),
-    Backend("MUSA", ("MUSA",), "gpu", True, True, True, True, "if integrated", False, (), "src"),
-    Backend("SYCL", ("SYCL",), "gpu", True, True, True, True, "no", False, ("set",)),
+            "the one that has the hazard, on integrated GPUs", f"compiled for HIP: {_CUDA_COPY}"),
+    Backend("MUSA", ("MUSA",), "gpu", True, True, True, True, "if integrated", False, (), "src",
+            source=f"compiled for MUSA: {_CUDA_COPY}"),
+    Backend("SYCL", ("SYCL",), "gpu", True, True, True, True, "no", False, ("set",),
+            source="ggml-sycl.cpp, set_tensor: waits for all queues of the device first; no asynchronous copy"),
     Backend("Vulkan", ("Vulkan",), "gpu", True, True, True, True, "no", False, (), "dst",
-            "a copy from pinned host memory reads it late; reads of unified memory drain"),
+            "a copy from pinned host memory reads it late; reads of unified memory drain",
+            "ggml-vulkan.cpp, cpy_tensor_async: accepted on one device, or from pinned host memory, and recorded into"
+            " the destination's command buffer; blocking transfers use a queue of their own"),
     Backend("Metal", ("Metal", "MTL"), "gpu", True, True, True, False, "no", False, (), "src",
-            "shared buffers are no host buffers"),
+            "shared buffers are no host buffers",
+            "ggml-metal: a blit on the source's queue, and an event that the destination's waits for"),
     Backend("CANN", ("CANN",), "gpu", False, True, True, True, "no", False, note="asynchronous, caps.async denies it"),
-    Backend("OpenCL", ("OpenCL", "GPUOpenCL"), "gpu", False, False, True, False, "no", False, ("set", "get")),
+    Backend("OpenCL", ("OpenCL", "GPUOpenCL"), "gpu", False, False, True, False, "no", False, ("set", "get"),
+            source="ggml-opencl.cpp: blocking transfers go through the backend's own in-order queue"),
     Backend("WebGPU", ("WebGPU",), "gpu", False, False, True, False, "no", False),
     Backend("RPC", ("RPC",), "gpu", False, False, True, False, "no", False, ("set", "get"),
-            note="synchronize is a no-op; before asynchronous RPC"),
+            note="synchronize is a no-op; before asynchronous RPC", source="ggml-rpc.cpp: one socket, served in order"),
     Backend("Hexagon", ("HTP", "Hexagon"), "gpu", True, False, True, False, "no", False,
             note="the CPU reads its buffers in place"),
     Backend("ET", ("ET",), "gpu", True, False, True, False, "no", False, note="its host buffer type is plain CPU"),
@@ -79,6 +93,11 @@ def of_device(name: str) -> Backend | None:
     """The backend of a queue or device by its name: `CUDA0`, `ROCm1`, `CPU`."""
     stem = _NUMBER.sub("", name).casefold()
     return next((b for b in TABLE if stem in {d.casefold() for d in (*b.devices, b.name)}), None)
+
+
+def by_registry() -> dict[str, Backend]:
+    """The backends by each name that their registries have had: HIP's is `ROCm`, Metal's `MTL` or `Metal`."""
+    return {name: backend for backend in TABLE for name in dict.fromkeys((*backend.devices, backend.name))}
 
 
 def attributes(name: str, *, integrated: bool = False) -> dict[str, Any]:

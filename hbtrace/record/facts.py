@@ -1,15 +1,17 @@
-"""What only a backend's sources tell, read from `backends.toml` and overridden on the command line."""
+"""What the recorder library is told of backends, for no call of theirs tells it: from the table, and the command line.
+
+The table is `hbtrace.backends`; `--copies` goes before it.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Final
 
+from hbtrace import backends
 from hbtrace.errors import UsageError
 
 _RULE: Final = re.compile(r"([^=\s]+)=(src|dst|both)(,after-dst)?")
@@ -22,13 +24,12 @@ class Facts:
     runs_on: str = ""
     after_dst: bool = False
     drains: tuple[str, ...] = ()
-    synchronous: bool = False
 
 
 def load_facts(rules: Sequence[str] = ()) -> dict[str, Facts]:
     """By registry name. `rules` are `NAME=src|dst|both[,after-dst]`. Raises UsageError."""
-    text = files(__package__).joinpath("backends.toml").read_text("utf-8")
-    table = {name: _facts(entry) for name, entry in tomllib.loads(text).items()}
+    known = backends.by_registry().items()
+    table = {name: Facts(b.runs_on or "", drains=b.drains) for name, b in known if b.runs_on or b.drains}
     for rule in rules:
         match = _RULE.fullmatch(rule)
         if match is None:
@@ -38,27 +39,9 @@ def load_facts(rules: Sequence[str] = ()) -> dict[str, Facts]:
     return table
 
 
-def _facts(entry: dict[str, object]) -> Facts:
-    drains = entry.get("drains", ())
-    return Facts(
-        runs_on=str(entry.get("runs_on", "")),
-        after_dst=bool(entry.get("after_dst", False)),
-        drains=tuple(drains) if isinstance(drains, list) else (),
-        synchronous=bool(entry.get("synchronous", False)),
-    )
-
-
 def encode_facts(table: dict[str, Facts]) -> str:
     """As the library reads it: a line a registry, its words separated by tabs."""
     return "\n".join(
-        "\t".join(
-            (
-                name,
-                facts.runs_on,
-                str(int(facts.after_dst)),
-                json.dumps(facts.drains) if facts.drains else "",
-                str(int(facts.synchronous)),
-            )
-        )
+        "\t".join((name, facts.runs_on, str(int(facts.after_dst)), json.dumps(facts.drains) if facts.drains else ""))
         for name, facts in table.items()
     )

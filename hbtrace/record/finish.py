@@ -24,6 +24,7 @@ class Recorded:
     spool: Path
     events: Counter[str] = field(default_factory=Counter)
     unseen: int = 0
+    several_ggml: bool = False
     stopped: str = ""
     notes: str = ""
     command: list[str] = field(default_factory=list)
@@ -117,6 +118,8 @@ def _count(recorded: Recorded, batch: pa.RecordBatch) -> None:
     for what, attrs in _notes(batch):
         if what == "direct_writes_unseen":
             recorded.unseen += int(attrs.get("assertions", 0)) - int(attrs.get("changed", 0))
+        elif what == "several_ggml":
+            recorded.several_ggml = True
         elif what == "recording_stopped":
             recorded.stopped = str(attrs.get("reason", ""))
 

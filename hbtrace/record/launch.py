@@ -16,7 +16,7 @@ from hbtrace.record import ProgramNotFoundError, RecordError
 from hbtrace.record.build import library
 from hbtrace.record.facts import encode_facts, load_facts
 from hbtrace.record.finish import Recorded, finish, spools
-from hbtrace.record.program import UNREACHABLE, check_program, mentions_ggml
+from hbtrace.record.program import UNREACHABLE, check_program, mentions_ggml, wants_ggml
 
 Say = Callable[[str], None]
 
@@ -162,6 +162,8 @@ def _let_be(number: int, _: object) -> None:
 
 def _why_nothing(name: str, program: Path) -> str:
     """Why a program left no spool, as far as its file tells."""
+    if wants_ggml(program):
+        return f"nothing was recorded: {name} ended before it used a device; see what it says itself"
     if mentions_ggml(program):
         return f"nothing was recorded: {name} has ggml linked into it, so that {UNREACHABLE}"
     return (
@@ -179,6 +181,11 @@ def _tell(trace: Recorded, say: Say, *, exact: bool) -> None:
     say(f"recorded {trace.path}: {_counts(trace)}, {trace.size:,} bytes")
     if trace.notes:
         say(f"warning: {trace.notes}")
+    if trace.several_ggml:
+        say(
+            "warning: the program loaded ggml more than once, and the calls of all copies went to one of them: its "
+            "results may be wrong; record a process that loads one"
+        )
     if trace.stopped:
         say(f"warning: the trace ends early: {_STOPPED.get(trace.stopped, trace.stopped)}")
     if trace.unseen and not exact:

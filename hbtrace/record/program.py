@@ -11,6 +11,7 @@ import shlex
 import shutil
 import stat
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -130,6 +131,17 @@ def _interpreter(stream: BinaryIO, head: bytes, order: str) -> str | None:
 
 def _defines(stream: BinaryIO, head: bytes, order: str) -> bool:
     """Whether the scheduler's compute is a function of this very file: calls to it go nowhere else then."""
+    for names, symbols in _symbol_tables(stream, head, order):
+        if _MARK not in names:
+            continue
+        for name, _, _, where, _, _ in struct.iter_unpack(order + "IBBHQQ", symbols):
+            if where != 0 and names.startswith(_MARK + b"\0", name):
+                return True
+    return False
+
+
+def _symbol_tables(stream: BinaryIO, head: bytes, order: str) -> Iterator[tuple[bytes, bytes]]:
+    """The names and the entries of each."""
     (start,) = struct.unpack_from(order + "Q", head, 40)
     size, count = struct.unpack_from(order + "HH", head, 58)
     sections = []
@@ -139,15 +151,29 @@ def _defines(stream: BinaryIO, head: bytes, order: str) -> bool:
     for section in sections:
         if section[1] not in (_SYMBOLS, _DYNAMIC_SYMBOLS) or section[6] >= len(sections):
             continue
-        names = sections[section[6]]
-        stream.seek(names[4])
-        texts = stream.read(names[5])
-        if _MARK not in texts:
-            continue
+        texts = sections[section[6]]
+        stream.seek(texts[4])
+        names = stream.read(texts[5])
         stream.seek(section[4])
-        for name, _, _, where, _, _ in struct.iter_unpack(order + "IBBHQQ", stream.read(section[5] // 24 * 24)):
-            if where != 0 and texts.startswith(_MARK + b"\0", name):
-                return True
+        yield names, stream.read(section[5] // 24 * 24)
+
+
+def wants_ggml(path: Path) -> bool:
+    """Whether a program has functions of ggml or llama.cpp to be found in a library: those can be interposed."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(64)
+            if not head.startswith(b"\x7fELF\x02"):
+                return False
+            order = "<" if head[5] == 1 else ">"
+            for names, symbols in _symbol_tables(stream, head, order):
+                if b"\0ggml_" not in names and b"\0llama_" not in names:
+                    continue
+                for name, _, _, where, _, _ in struct.iter_unpack(order + "IBBHQQ", symbols):
+                    if where == 0 and names.startswith((b"ggml_", b"llama_"), name):
+                        return True
+    except (OSError, struct.error):
+        pass
     return False
 
 

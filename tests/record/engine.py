@@ -84,3 +84,24 @@ def build_driver(engine: Path) -> Path:
     libraries = [str(engine / name) for name in _LIBRARIES]
     flags = (*libraries, f"-Wl,-rpath,{engine}", f"-Wl,-rpath-link,{engine}")
     return build([NATIVE / "driver.cpp"], *flags, headers=[NATIVE / "llama_facts.hpp"], name="driver")
+
+
+def build_transfers(engine: Path) -> Path:
+    """`native/transfers.cpp`, linked against the engine's ggml."""
+    headers = [NATIVE / "calls_facts.hpp", NATIVE / "ggml_facts.hpp"]
+    return build([NATIVE / "transfers.cpp"], *_ggml(engine), headers=headers, name="transfers")
+
+
+def build_fork(engine: Path) -> Path:
+    """`native/fork_program.cpp`, linked against the engine's ggml and the functions that a fork adds to it."""
+    headers = [NATIVE / name for name in ("fork_stub.hpp", "calls_facts.hpp", "ggml_facts.hpp")]
+    stub = build(
+        [NATIVE / "fork_stub.cpp"], "-shared", "-fPIC", *_ggml(engine), headers=headers, name="libggml-fork.so"
+    )
+    flags = ("-rdynamic", str(stub), f"-Wl,-rpath,{stub.parent}", *_ggml(engine))
+    return build([NATIVE / "fork_program.cpp"], *flags, headers=headers, name="fork")
+
+
+def _ggml(engine: Path) -> tuple[str, ...]:
+    libraries = [str(engine / name) for name in _LIBRARIES[1:]]
+    return (*libraries, f"-Wl,-rpath,{engine}", f"-Wl,-rpath-link,{engine}")

@@ -8,36 +8,35 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hbtrace.analysis import analyze
+from hbtrace.report.json import document
 from hbtrace.trace.reader import open_trace
 
-# The verb may not be in the table of verbs yet.
-_MAIN = """
-import hbtrace.cli as cli
-cli._TABLE.setdefault("record", ("hbtrace.cli.record", ""))
-cli.VERBS.setdefault("record", "")
-cli.main()
-"""
 Event = dict[str, Any]
+_STEERING = {
+    "LIBS", "PLUGIN", "MODEL", "LAYERS", "THREADS", "FLASH", "REPEATS", "PROMPT", "LENGTHS", "UBATCH", "CONTEXT",
+    "DECODE",
+}  # fmt: skip
 
 
 def _steers(variable: str) -> bool:
     """Whether a variable would change what the driver or the engine does."""
-    ours = ("LIBS", "PLUGIN", "MODEL", "PROMPT", "UBATCH", "CONTEXT", "DECODE", "LAYERS", "REPEATS", "THREADS", "FLASH")
-    return variable in ours or variable.startswith(("HBTEST_", "GGML_", "LLAMA_", "HBTRACE_RECORD_"))
+    return variable in _STEERING or variable.startswith(("HBTEST_", "FORK_", "GGML_", "LLAMA_", "HBTRACE_RECORD_"))
 
 
 def hbtrace(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the command line as a user does."""
-    command = [sys.executable, "-c", _MAIN, *map(str, arguments)]
+    command = [sys.executable, "-m", "hbtrace", *map(str, arguments)]
     return subprocess.run(command, check=False, **{"capture_output": True, "text": True, "timeout": 120, **options})
 
 
 def start_hbtrace(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", _MAIN, *map(str, arguments)], **options)
+    return subprocess.Popen([sys.executable, "-m", "hbtrace", *map(str, arguments)], **options)
 
 
 def events_of(path: Path) -> list[Event]:
@@ -53,28 +52,25 @@ class Run:
     output: str
     told: str
     trace: Path
-    _analysis: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tokens(self) -> str:
         """The tokens and the hash of all logits."""
         return self.output.strip()
 
-    @property
+    @cached_property
     def events(self) -> list[Event]:
         return events_of(self.trace)
 
     def rows(self, *kinds: str) -> list[Event]:
         return [event for event in self.events if event["ev"] in kinds]
 
-    @property
+    @cached_property
     def analysis(self) -> dict[str, Any]:
-        """`analyze --strict --all`: a recorded trace breaks no rule of the format."""
-        if not self._analysis:
-            done = hbtrace("analyze", "--strict", "--all", "--format", "json", self.trace)
-            assert done.returncode in (0, 1), done.stderr
-            self._analysis = json.loads(done.stdout)
-        return self._analysis
+        """As `analyze --strict --all --format json` prints it: a recorded trace breaks no rule of the format."""
+        outcome = analyze(str(self.trace), strict=True, consequence=False)
+        result: dict[str, Any] = json.loads(document([outcome], several=False))
+        return result
 
     @property
     def races(self) -> Counter[str]:

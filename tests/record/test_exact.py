@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tests.record.runs import Recorder
+from tests.record.runs import Recorder, Run
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="single stepping needs x86-64")
 
 
-def test_every_store_is_attributed(recorder: Recorder) -> None:
-    run = recorder.record("--exact-writes", HBTEST_HOLD="1")
+@pytest.fixture(scope="module")
+def run(engine: Path, plugin: Path, driver: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("exact")
+    return Recorder(engine, plugin, driver, model, folder).record("--exact-writes", HBTEST_HOLD="1")
+
+
+def test_every_store_is_attributed(run: Run) -> None:
     names = {event["id"]: event["name"] for event in run.rows("tensor")}
     writes = run.rows("set_direct")
     # 7 ubatches of prefill and 16 decodes write three inputs each. The ids of the outputs are written where there are
@@ -38,14 +44,12 @@ def test_memory_that_the_graph_reuses_is_not_mistaken_for_a_host_write(recorder:
     assert {name for _, name in exact - default} == {"out_ids"}  # always the same value
 
 
-def test_the_writer_is_named(recorder: Recorder) -> None:
-    run = recorder.record("--exact-writes")
+def test_the_writer_is_named(run: Run) -> None:
     assert any("llama_kv_cache::set_input_k_idxs" in event["site"] for event in run.rows("set_direct"))
 
 
-def test_results_and_races_are_those_of_the_default(recorder: Recorder) -> None:
-    exact = recorder.record("--exact-writes", HBTEST_HOLD="1")
-    default = recorder.record("-f", HBTEST_HOLD="1")
-    assert exact.tokens == default.tokens
-    assert exact.races == default.races
-    assert "about to write an input" not in exact.told
+def test_results_and_races_are_those_of_the_default(run: Run, recorder: Recorder) -> None:
+    default = recorder.record(HBTEST_HOLD="1")
+    assert run.tokens == default.tokens
+    assert run.races == default.races
+    assert "about to write an input" not in run.told

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.record.runs import Recorder, events_of, hbtrace, start_hbtrace
+from hbtrace.record.build import library
+from hbtrace.record.launch import Options, environment_for
+from tests.record.runs import Recorder, Run, events_of, hbtrace, start_hbtrace
+
+
+@pytest.fixture(scope="module")
+def whole(engine: Path, plugin: Path, driver: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run that others are cut short of."""
+    return Recorder(engine, plugin, driver, model, tmp_path_factory.mktemp("whole")).record(HBTEST_HOLD="1")
 
 
 def test_input_output_and_status_are_its_own(recorder: Recorder) -> None:
@@ -69,8 +77,7 @@ def test_a_window_of_ubatches(recorder: Recorder) -> None:
     assert "only ubatches 2-4 are recorded" in run.told
 
 
-def test_a_limit_of_size_ends_the_trace_and_not_the_program(recorder: Recorder) -> None:
-    whole = recorder.record(HBTEST_HOLD="1", name="whole.arrow")
+def test_a_limit_of_size_ends_the_trace_and_not_the_program(recorder: Recorder, whole: Run) -> None:
     run = recorder.record("--max-size", "100K", HBTEST_HOLD="1")
     assert run.status == 0
     assert run.tokens == whole.tokens
@@ -86,8 +93,8 @@ def _comparable(events: list[dict[str, object]]) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_killed_at_any_moment_it_leaves_a_readable_prefix(recorder: Recorder, part: int) -> None:
-    whole = _comparable(recorder.record(HBTEST_HOLD="1", name="whole.arrow").events)
+def test_killed_at_any_moment_it_leaves_a_readable_prefix(recorder: Recorder, whole: Run, part: int) -> None:
+    unkilled = _comparable(whole.events)
     output = recorder.folder / "run.arrow"
     environment = recorder.environment({"HBTEST_HOLD": "1", "HBTEST_DELAY": "5000"})
     for step in range(5):
@@ -95,23 +102,44 @@ def test_killed_at_any_moment_it_leaves_a_readable_prefix(recorder: Recorder, pa
             "record", "-f", "-o", output, "--copies", "HBTEST=src", "--", recorder.driver, env=environment,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )
-        _wait_for_spool(output)
+        _wait_for_spool(output, process)
         time.sleep((part * 5 + step) * 0.009)
-        os.killpg(process.pid, signal.SIGKILL)  # the launcher and the program
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # the launcher and the program
         process.wait()
         if not (spools := list(output.parent.glob("run.arrow.spool.*.jsonl"))):
             continue  # it was through
         events = _comparable(events_of(spools[0]))
-        assert events == whole[: len(events)]
+        assert events == unkilled[: len(events)]
     if spools:
         assert hbtrace("analyze", spools[0]).returncode in (0, 1)
 
 
-def _wait_for_spool(output: Path) -> None:
+def test_a_spool_has_a_whole_row_before_it_has_room(recorder: Recorder, whole: Run) -> None:
+    # Killed between the two, a file of nothing but room would be left, which is no trace. Here no room is granted: 4
+    # blocks of 512 bytes hold the first row and no page.
+    options = Options(recorder.folder / "run.arrow")
+    environment = environment_for(options, recorder.folder / "spool", library(print))
+    preload = environment.pop("LD_PRELOAD")
+    script = f"ulimit -f 4; LD_PRELOAD={preload} exec {recorder.driver}"
+    settings = recorder.environment({"HBTEST_HOLD": "1"})
+    ours = {key: value for key, value in environment.items() if key.startswith("HBTRACE_RECORD_")}
+    done = subprocess.run(["sh", "-c", script], env={**settings, **ours}, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == whole.tokens
+    (spool,) = recorder.folder.glob("spool.*.jsonl")
+    (row,) = events_of(spool)
+    assert row["ev"] == "meta"
+
+
+def _wait_for_spool(output: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until it records, or is through already."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         found = list(output.parent.glob("run.arrow.spool.*.jsonl"))
         if any(path.stat().st_size for path in found):
+            return
+        if process.poll() is not None:
+            assert process.returncode == 0
             return
         time.sleep(0.002)
     raise AssertionError("no spool in 20 seconds")
@@ -126,11 +154,10 @@ def test_a_killed_program_leaves_a_trace(recorder: Recorder) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no tmpfs of a size to fill")
-def test_a_full_disk_ends_the_trace_and_not_the_program(recorder: Recorder) -> None:
+def test_a_full_disk_ends_the_trace_and_not_the_program(recorder: Recorder, whole: Run) -> None:
     # A limit of the file's size is refused by the system as a full disk is.
     script = f"ulimit -f 64; trap '' XFSZ; exec {recorder.driver}"
     run = recorder.record(command=["sh", "-c", script], HBTEST_HOLD="1")
-    whole = recorder.record(HBTEST_HOLD="1", name="whole.arrow")
     assert run.status == 0
     assert run.tokens == whole.tokens
     assert "the trace ends early" in run.told

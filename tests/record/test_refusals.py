@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hbtrace.record.program import read_elf
+from hbtrace.record.program import read_elf, wants_ggml
 from tests.record.engine import NATIVE, build
 from tests.record.runs import hbtrace
 
@@ -72,6 +72,18 @@ def test_ggml_linked_into_the_program(output: Path, tmp_path: Path) -> None:
     subprocess.run(["strip", program], check=True)
     hidden = _compiled(tmp_path, 'const char * text = "ggml_backend";\nint main() { return text == nullptr; }')
     assert "has ggml linked into it" in _refused("-o", output, "--", hidden)
+
+
+def test_a_program_that_ends_before_it_uses_ggml(output: Path, tmp_path: Path) -> None:
+    library = _compiled(tmp_path, 'extern "C" void ggml_free(void *) {}', "-shared", "-fPIC")
+    library = library.rename(tmp_path / "libggml-none.so")
+    source = 'extern "C" void ggml_free(void *);\nint main(int n, char **) { if (n > 1) ggml_free(nullptr); }'
+    program = _compiled(tmp_path, source, f"-Wl,--no-as-needed,-rpath,{tmp_path}", f"-L{tmp_path}", "-lggml-none")
+    assert _refused("-o", output, "--", program).endswith("ended before it used a device; see what it says itself")
+    assert wants_ggml(program)
+    assert not wants_ggml(library)
+    assert not wants_ggml(Path("/bin/true"))
+    assert not wants_ggml(tmp_path / "none")
 
 
 def test_no_ggml_in_it(output: Path) -> None:

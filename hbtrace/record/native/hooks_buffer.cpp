@@ -27,6 +27,14 @@ void write_whole(const char * event, ggml_backend_buffer * buffer, const void * 
     row.happen(caller);
 }
 
+void write_reset(int64_t buffer, const void * caller) {
+    std::string attrs;
+    Json(attrs).number("buffer", buffer).close();
+    Row row("note");
+    row->text("what", "buffer_reset").raw("attrs", attrs);
+    row.happen(caller);
+}
+
 bool has_memory(ggml_backend_buffer * buffer) {
     if (is_multiple(buffer)) return false;
     return real::ggml_backend_buffer_get_size(buffer) > 0 && real::ggml_backend_buffer_get_base(buffer) != nullptr;
@@ -84,6 +92,21 @@ HBT_EXPORT void ggml_backend_buffer_clear(ggml_backend_buffer * buffer, uint8_t 
     }
     Inside inside;
     real::ggml_backend_buffer_clear(buffer, value);
+}
+
+// The tensors in it are given up, its bytes stay: no access, but the next tensor there is another one.
+HBT_EXPORT void ggml_backend_buffer_reset(ggml_backend_buffer * buffer) {
+    if (thread.depth == 0 && has_memory(buffer)) {
+        const void * caller = HBT_CALLER;
+        Recording recording;
+        if (recording) {
+            Inside inside;
+            graphs_may_change();
+            if (wanted()) write_reset(buffer_of(buffer)->id, caller);
+        }
+    }
+    Inside inside;
+    real::ggml_backend_buffer_reset(buffer);
 }
 
 HBT_EXPORT void ggml_backend_buffer_set_usage(ggml_backend_buffer * buffer, int usage) {

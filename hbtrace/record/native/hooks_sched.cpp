@@ -19,6 +19,17 @@ namespace {
 
 uint64_t draw_uid() { return real::ggml_graph_next_uid ? real::ggml_graph_next_uid() : 0; }
 
+// The number behind the second `#` of a name such as `CUDA0#inp_pos#1`; -1 without.
+int64_t slot_in(const char * name) {
+    size_t length = strnlen(name, 64);
+    const void * first = memchr(name, '#', length);
+    const char * last = static_cast<const char *>(memrchr(name, '#', length));
+    if (first == nullptr || first == last) return -1;
+    std::string digits(last + 1, name + length);
+    bool number = !digits.empty() && digits.size() < 9 && digits.find_first_not_of("0123456789") == std::string::npos;
+    return number ? std::stol(digits) : -1;
+}
+
 // The slot that the scheduler's copies of this graph's inputs were given: their names end with it.
 int64_t slot_of(ggml_cgraph * graph) {
     int count = node_count(graph);
@@ -26,13 +37,8 @@ int64_t slot_of(ggml_cgraph * graph) {
         for (int s = 0; s < layout()->sources; s++) {
             ggml_tensor * source = source_at(node_at(graph, i), s);
             if (source == nullptr) continue;
-            const char * name = reinterpret_cast<const char *>(source) + layout()->name;
-            std::string text(name, strnlen(name, 64));
-            size_t last = text.rfind('#');
-            if (last == std::string::npos || last + 1 == text.size() || text.find('#') == last) continue;
-            std::string digits = text.substr(last + 1);
-            bool number = digits.size() < 9 && digits.find_first_not_of("0123456789") == std::string::npos;
-            if (number) return std::stol(digits);
+            int64_t slot = slot_in(reinterpret_cast<const char *>(source) + layout()->name);
+            if (slot >= 0) return slot;
         }
     }
     return -1;
@@ -40,6 +46,8 @@ int64_t slot_of(ggml_cgraph * graph) {
 
 void write_allocation(Scheduler & scheduler, ggml_cgraph * graph, bool reserve, bool realloc, const void * caller) {
     graphs_may_change();
+    int64_t slot = reserve ? -1 : slot_of(graph);
+    if (!reserve) slot_allocated(scheduler, slot);
     if (!wanted() && !reserve) return;
     std::string ids = "[";
     if (!reserve) {
@@ -48,7 +56,6 @@ void write_allocation(Scheduler & scheduler, ggml_cgraph * graph, bool reserve, 
             append_number(ids, tensor_of(input.tensor));
         }
     }
-    int64_t slot = reserve ? -1 : slot_of(graph);
     uint64_t uid = uid_offset() < 0 || graph == nullptr ? 0 : field<uint64_t>(graph, uid_offset());
     Row row("sched_alloc");
     row->number("sched", scheduler.id);
@@ -56,6 +63,17 @@ void write_allocation(Scheduler & scheduler, ggml_cgraph * graph, bool reserve, 
     if (slot >= 0) row->number("slot", slot);
     row->flag("reserve", reserve).flag("realloc", realloc);
     if (!reserve) row->raw("inputs", ids + "]");
+    row.happen(caller);
+}
+
+// A program that has loaded ggml twice is told so: nothing here can tell the two apart.
+void note_other_ggml(const void * caller) {
+    int count = real::count("ggml_backend_sched_new");
+    if (count < 2) return;
+    std::string attrs;
+    Json(attrs).number("count", count).close();
+    Row row("note");
+    row->text("what", "several_ggml").raw("attrs", attrs);
     row.happen(caller);
 }
 
@@ -111,6 +129,7 @@ HBT_EXPORT ggml_backend_sched * ggml_backend_sched_new(
         append_number(ids, backend_of(backends[i]));
     }
     int copies = real::ggml_backend_sched_get_n_copies ? real::ggml_backend_sched_get_n_copies(made) : 1;
+    scheduler.copies = copies;
     Row row("sched");
     row->number("id", scheduler.id).raw("backends", ids + "]").number("copies", copies);
     if (types != nullptr && types[count - 1] != nullptr) {
@@ -119,6 +138,7 @@ HBT_EXPORT ggml_backend_sched * ggml_backend_sched_new(
     // Several copies without parallel splits are a ring of inputs.
     row->number("ring", !parallel && copies > 1 ? copies : 0);
     row.define();
+    note_other_ggml(HBT_CALLER);
     return made;
 }
 
@@ -215,17 +235,7 @@ HBT_EXPORT void ggml_backend_sched_prepare_inputs(ggml_backend_sched * handle) {
     Recording recording;
     if (!recording) return;
     Inside inside;
-    Scheduler & scheduler = scheduler_of(handle);
-    prepare(scheduler);
-    bool rotated = false;
-    for (const Input & input : scheduler.inputs.list) rotated |= place_of(input.tensor).data != input.data && input.host;
-    if (rotated) {
-        for (const Input & input : scheduler.inputs.list) tensor_of(input.tensor);
-    }
-    if (!wanted()) return;
-    Row row("sched_prepare");
-    row->number("sched", scheduler.id).flag("rotated", rotated);
-    row.happen(caller);
+    inputs_prepared(handle, caller);
 }
 
 HBT_EXPORT void _ZN16llm_graph_result10set_inputsEPK12llama_ubatch(void * result, const void * ubatch) {

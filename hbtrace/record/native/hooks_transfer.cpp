@@ -58,6 +58,22 @@ void write_queued(
     row.happen(caller);
 }
 
+// `dst` is written through the copy; nothing else is known of it by then.
+void write_copied(const ggml_tensor * src, ggml_tensor * dst, const void * caller) {
+    Recording recording;
+    if (!recording) return;
+    Inside inside;
+    announced(dst, 0, real::ggml_nbytes(dst));
+    if (!wanted()) return;
+    int64_t src_id = tensor_of(src), dst_id = tensor_of(dst);
+    std::string src_range, dst_range;
+    append_range(src_range, src, src_id);
+    append_range(dst_range, dst, dst_id);
+    Row row("tensor_copy");
+    row->raw("src", src_range).raw("dst", dst_range);
+    row.happen(caller);
+}
+
 // Whether this call is an event here: not inside another one, and its backend does it rather than ggml by other calls.
 bool is_queued(ggml_backend * backend, int Layout::* slot) {
     std::lock_guard<std::mutex> held(spool::lock());
@@ -105,26 +121,22 @@ HBT_EXPORT void ggml_backend_tensor_get_2d(
 }
 
 HBT_EXPORT void ggml_backend_tensor_copy(const ggml_tensor * src, ggml_tensor * dst) {
-    if (thread.depth == 0 && src != dst) {
-        const void * caller = HBT_CALLER;
-        Recording recording;
-        if (recording) {
-            Inside inside;
-            announced(dst, 0, real::ggml_nbytes(dst));
-            if (wanted()) {
-                int64_t src_id = tensor_of(src), dst_id = tensor_of(dst);
-                std::string src_range, dst_range;
-                append_range(src_range, src, src_id);
-                append_range(dst_range, dst, dst_id);
-                Row row("tensor_copy");
-                row->raw("src", src_range).raw("dst", dst_range);
-                row.happen(caller);
-            }
-        }
-    }
+    if (thread.depth == 0 && src != dst) write_copied(src, dst, HBT_CALLER);
     exact::Lifted lifted;
     Inside inside;
     real::ggml_backend_tensor_copy(src, dst);
+}
+
+// What the one above tries first; a program may do so itself. Only the answer says whether anything was copied.
+HBT_EXPORT bool ggml_backend_buffer_copy_tensor(const ggml_tensor * src, ggml_tensor * dst) {
+    bool done;
+    {
+        exact::Lifted lifted;
+        Inside inside;
+        done = real::ggml_backend_buffer_copy_tensor(src, dst);
+    }
+    if (done && thread.depth == 0) write_copied(src, dst, HBT_CALLER);
+    return done;
 }
 
 HBT_EXPORT void ggml_backend_tensor_set_async(
@@ -180,7 +192,10 @@ HBT_EXPORT void ggml_backend_tensor_get_2d_async(
 
 // The fork's announcement of a write through `tensor->data`.
 HBT_EXPORT void ggml_backend_tensor_set_direct(ggml_tensor * tensor, size_t offset, size_t size) {
-    if (thread.depth == 0) write_blocking("set_direct", tensor, {offset, size}, Way::write, HBT_CALLER);
+    if (thread.depth == 0) {
+        write_blocking("set_direct", tensor, {offset, size}, Way::write, HBT_CALLER);
+        host_announced();
+    }
     Inside inside;
     real::ggml_backend_tensor_set_direct(tensor, offset, size);
 }

@@ -155,7 +155,7 @@ void begin_inputs(Scheduler & scheduler) {
     Inputs & inputs = scheduler.inputs;
     place(inputs);  // a program may have re-pointed them
     inputs.open = true;
-    inputs.asserted = 0;
+    inputs.asserted = inputs.direct = 0;
     if (exact::on()) return;
     for (Input & input : inputs.list) {
         if (input.clobbered && input.size > 0) input.before = hash_of(input.data, input.size);
@@ -171,7 +171,7 @@ void end_inputs(Scheduler & scheduler, const void * caller) {
         inputs.open = false;
         return;
     }
-    int explained = 0;
+    int explained = inputs.open ? inputs.direct : 0;
     for (Input & input : inputs.list) {
         if (!input.host) continue;
         bool wrote = input.size == 0 || was_written(input, inputs.open);
@@ -198,6 +198,10 @@ void announced(const ggml_tensor * tensor, size_t offset, size_t size) {
 
 void host_asserted() {
     if (thread.scheduler != nullptr) thread.scheduler->inputs.asserted++;
+}
+
+void host_announced() {
+    if (thread.bracket && thread.scheduler != nullptr) thread.scheduler->inputs.direct++;
 }
 
 void forget_contents(const char * base, size_t size) {

@@ -26,6 +26,7 @@ struct Inputs {
     int64_t tokens = -1;  // by the lookup of their embeddings, where names do not tell
     bool open = false;   // the bracket is open
     int asserted = 0;    // host-buffer assertions in the bracket
+    int direct = 0;      // direct writes in it that the program announced, each behind such an assertion
 };
 
 // Before and after the scheduler allocates a graph: which inputs it has, then where they lie.
@@ -37,6 +38,7 @@ void end_inputs(Scheduler & scheduler, const void * caller);
 // A call wrote these bytes: they are no news.
 void announced(const ggml_tensor * tensor, size_t offset, size_t size);
 void host_asserted();
+void host_announced();
 void forget_contents(const char * base, size_t size);
 
 }  // namespace hbt

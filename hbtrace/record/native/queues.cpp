@@ -16,7 +16,6 @@ namespace {
 struct Facts {  // of one registry name; from the launcher's table
     CopyRule copy;
     std::string drains;  // a JSON list
-    bool synchronous = false;
 };
 
 struct Queue {
@@ -35,7 +34,7 @@ Queues & all() {
     return *queues;
 }
 
-// `NAME runs_on after_dst drains synchronous`, one a line: what the launcher hands over.
+// `NAME runs_on after_dst drains`, one a line: what the launcher hands over.
 std::map<std::string, Facts> parse_facts() {
     std::map<std::string, Facts> table;
     const char * text = getenv("HBTRACE_RECORD_FACTS");
@@ -52,12 +51,11 @@ std::map<std::string, Facts> parse_facts() {
             words.push_back(line.substr(i, tab - i));
             i = tab + 1;
         }
-        if (words.size() < 5) continue;
+        if (words.size() < 3) continue;
         Facts & facts = table[words[0]];
         facts.copy.runs_on = words[1];
         facts.copy.after_dst = words[2] == "1";
-        facts.drains = words[3];
-        facts.synchronous = words[4] == "1";
+        if (words.size() > 3) facts.drains = words[3];  // an empty last word is none
     }
     return table;
 }
@@ -130,7 +128,7 @@ Queue define(ggml_backend * backend) {
     row->number("id", queue.id).text("name", real::ggml_backend_name(backend));
     if (device != nullptr) describe_device(row, device);
     // Without that slot there is nothing to wait for: every call returns when its work is done.
-    row->flag("synchronous", !has_slot(backend, layout()->synchronize) || facts.synchronous);
+    row->flag("synchronous", !has_slot(backend, layout()->synchronize));
     if (!facts.drains.empty()) row->raw("drains", facts.drains);
     row.define();
     return queue;

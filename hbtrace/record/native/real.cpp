@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,19 @@ void * find(const char * symbol) {
         if (address != nullptr && !is_ours(address)) return address;
     }
     return nullptr;
+}
+
+int count(const char * symbol) {
+    std::vector<void *> found;
+    for (const std::string & name : loaded_objects()) {
+        void * object = dlopen(name.c_str(), RTLD_NOLOAD | RTLD_LAZY);
+        if (object == nullptr) continue;
+        void * address = dlsym(object, symbol);
+        dlclose(object);
+        if (address == nullptr || is_ours(address)) continue;
+        if (std::find(found.begin(), found.end(), address) == found.end()) found.push_back(address);
+    }
+    return int(found.size());
 }
 
 void missing(const char * symbol) {

@@ -9,6 +9,8 @@ namespace hbt::real {
 
 // The address of a symbol in another object than this library; null where none defines it.
 void * find(const char * symbol);
+// In how many other objects it is defined. With two copies of ggml all calls go to the one that was found first.
+int count(const char * symbol);
 // Ends the program: it called a function through us that nobody defines.
 [[noreturn]] void missing(const char * symbol);
 
@@ -86,6 +88,7 @@ HBT_REAL(ggml_backend_buffer_set_usage, void(ggml_backend_buffer *, int));
 HBT_REAL(ggml_backend_buffer_is_host, bool(ggml_backend_buffer *));
 HBT_REAL(ggml_backend_buffer_is_multi_buffer, bool(ggml_backend_buffer *));
 HBT_REAL(ggml_backend_buffer_clear, void(ggml_backend_buffer *, uint8_t));
+HBT_REAL(ggml_backend_buffer_reset, void(ggml_backend_buffer *));
 HBT_REAL(ggml_backend_cpu_buffer_from_ptr, ggml_backend_buffer *(void *, size_t));
 HBT_REAL(ggml_backend_cpu_buffer_type, ggml_backend_buffer_type *());
 HBT_REAL(ggml_backend_tensor_alloc, int(ggml_backend_buffer *, ggml_tensor *, void *));
@@ -126,6 +129,7 @@ HBT_REAL(ggml_backend_tensor_memset, void(ggml_tensor *, uint8_t, size_t, size_t
 HBT_REAL(ggml_backend_tensor_set_2d, void(ggml_tensor *, const void *, size_t, size_t, size_t, size_t, size_t));
 HBT_REAL(ggml_backend_tensor_get_2d, void(const ggml_tensor *, void *, size_t, size_t, size_t, size_t, size_t));
 HBT_REAL(ggml_backend_tensor_copy, void(const ggml_tensor *, ggml_tensor *));
+HBT_REAL(ggml_backend_buffer_copy_tensor, bool(const ggml_tensor *, ggml_tensor *));
 HBT_REAL(ggml_backend_tensor_set_async, void(ggml_backend *, ggml_tensor *, const void *, size_t, size_t));
 HBT_REAL(ggml_backend_tensor_get_async, void(ggml_backend *, const ggml_tensor *, void *, size_t, size_t));
 HBT_REAL(

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <algorithm>
+
 #include "call.hpp"
 #include "lives.hpp"
 #include "probe.hpp"
@@ -36,6 +38,22 @@ int64_t count_tokens(const Inputs & inputs) {
     return inputs.tokens;
 }
 
+// Where the first input in host memory lies now: each slot is a place of its own. Null without one.
+char * first_place(const Scheduler & scheduler) {
+    for (const Input & input : scheduler.inputs.list) {
+        if (input.host) return place_of(input.tensor).data;
+    }
+    return nullptr;
+}
+
+// No call tells the slot's number. They are entered in order, so a place not seen before is the next one.
+int64_t slot_entered(Scheduler & scheduler) {
+    char * place = first_place(scheduler);
+    int64_t before = std::max<int64_t>(scheduler.slot, 0);
+    int64_t next = scheduler.copies > 1 ? (before + 1) % scheduler.copies : int64_t(scheduler.slots.size());
+    return scheduler.slots.try_emplace(place, next).first->second;
+}
+
 }  // namespace
 
 Scheduler & scheduler_of(ggml_backend_sched * scheduler) {
@@ -64,7 +82,7 @@ void prepare(Scheduler & scheduler) {
     thread.scheduler = &scheduler;
     if (!scheduler.preparing) {
         scheduler.preparing = true;
-        scheduler.marked = false;
+        scheduler.marked = scheduler.reused = false;
         scheduler.ubatch = all().next_ubatch++;
     }
     thread.ubatch = scheduler.ubatch;
@@ -84,6 +102,36 @@ void mark_ubatch(Scheduler & scheduler) {
         row->text("phase", tokens > 1 ? "prefill" : "decode");
     }
     row.happen(nullptr);
+}
+
+void mark_reuse(Scheduler & scheduler, const void * caller) {
+    if (scheduler.allocated || scheduler.reused) return;
+    scheduler.reused = true;
+    write_marker("sched_reuse", scheduler, caller);
+}
+
+void slot_allocated(Scheduler & scheduler, int64_t slot) {
+    scheduler.slot = slot;
+    scheduler.slots.clear();
+    if (char * place = first_place(scheduler)) scheduler.slots[place] = std::max<int64_t>(slot, 0);
+}
+
+void inputs_prepared(ggml_backend_sched * handle, const void * caller) {
+    Scheduler & scheduler = scheduler_of(handle);
+    prepare(scheduler);
+    mark_reuse(scheduler, caller);
+    bool rotated = false;
+    for (const Input & input : scheduler.inputs.list) rotated |= input.host && place_of(input.tensor).data != input.data;
+    if (rotated) {
+        for (const Input & input : scheduler.inputs.list) tensor_of(input.tensor);
+        scheduler.slot = slot_entered(scheduler);
+    }
+    if (!wanted()) return;
+    Row row("sched_prepare");
+    row->number("sched", scheduler.id);
+    if (scheduler.slot >= 0) row->number("slot", scheduler.slot);
+    row->flag("rotated", rotated);
+    row.happen(caller);
 }
 
 int64_t scheduled_on(ggml_tensor * tensor) {
@@ -107,7 +155,7 @@ void open_bracket(const void * result, const void * caller) {
     if (scheduler == nullptr) return;
     all().last_result = result;
     prepare(*scheduler);
-    if (!scheduler->allocated) write_marker("sched_reuse", *scheduler, caller);
+    mark_reuse(*scheduler, caller);
     mark_ubatch(*scheduler);
     begin_inputs(*scheduler);
     thread.bracket = true;
@@ -130,7 +178,7 @@ void begin_compute(ggml_backend_sched * handle, ggml_cgraph * graph, const void 
     }
     if (scheduler.inputs.list.empty()) find_inputs(scheduler.inputs, graph);
     if (!scheduler.bracketed) {
-        if (!scheduler.allocated) write_marker("sched_reuse", scheduler, caller);
+        mark_reuse(scheduler, caller);
         mark_ubatch(scheduler);
         end_inputs(scheduler, caller);
     }

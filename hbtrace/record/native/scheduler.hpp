@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -18,6 +19,10 @@ struct Scheduler {
     bool allocated = false;   // in this preparation
     bool bracketed = false;   // its inputs were set inside the program's input-setting call
     bool marked = false;      // its `ubatch` row is written
+    bool reused = false;      // its `sched_reuse` row is written
+    int copies = 1;           // of each input
+    int64_t slot = -1;        // in use, where the names of the copies tell it or the inputs are moved
+    std::map<char *, int64_t> slots;  // by where the first input lies, since the last allocation
     uint64_t uid_before = 0, uid_after = 0;  // drawn around the last allocation
     Inputs inputs;
 };
@@ -38,5 +43,11 @@ void begin_compute(ggml_backend_sched * handle, ggml_cgraph * graph, const void 
 void write_marker(const char * event, const Scheduler & scheduler, const void * caller);
 // The `ubatch` row, once its inputs say how many tokens it has.
 void mark_ubatch(Scheduler & scheduler);
+// The `sched_reuse` row, at the first step of a preparation that allocates nothing.
+void mark_reuse(Scheduler & scheduler, const void * caller);
+// The scheduler has moved the inputs of a graph in use to another slot, or has left them where they are.
+void inputs_prepared(ggml_backend_sched * handle, const void * caller);
+// It has allocated: the slot is -1 where nothing says which.
+void slot_allocated(Scheduler & scheduler, int64_t slot);
 
 }  // namespace hbt

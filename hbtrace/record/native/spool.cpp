@@ -43,17 +43,27 @@ int64_t clock_ns() {
 }
 
 // A file beyond the process's limit of sizes is an error here, not the signal that would end the program.
-int allocate(off_t start, off_t size) {
-    sigset_t set, old;
-    sigemptyset(&set);
-    sigaddset(&set, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &set, &old);
-    int error = posix_fallocate(file.descriptor, start, size);
-    if (error == EFBIG) {
-        timespec none{};
-        sigtimedwait(&set, nullptr, &none);
+class SizeSignal {
+  public:
+    SizeSignal() {
+        sigemptyset(&set_);
+        sigaddset(&set_, SIGXFSZ);
+        pthread_sigmask(SIG_BLOCK, &set_, &old_);
     }
-    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    ~SizeSignal() { pthread_sigmask(SIG_SETMASK, &old_, nullptr); }
+    void met() {
+        timespec none{};
+        sigtimedwait(&set_, nullptr, &none);
+    }
+
+  private:
+    sigset_t set_, old_;
+};
+
+int allocate(off_t start, off_t size) {
+    SizeSignal signal;
+    int error = posix_fallocate(file.descriptor, start, size);
+    if (error == EFBIG) signal.met();
     return error;
 }
 
@@ -91,11 +101,14 @@ bool map_at(off_t start) {
 }
 
 void write_by_call(const char * data, size_t size) {
+    if (size == 0) return;
+    SizeSignal signal;
     off_t start = file.written;
     while (size > 0) {
         ssize_t n = pwrite(file.descriptor, data, size, file.written);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
+            if (errno == EFBIG) signal.met();
             file.stopped = true;
             (void) !ftruncate(file.descriptor, start);  // whole lines only
             return;
@@ -148,6 +161,12 @@ std::string & row() { return file.row; }
 
 void row_done() {
     auto size = off_t(file.row.size());
+    if (file.written == 0 && !file.stopped && (file.limit == 0 || size <= file.limit)) {
+        // The first row before any room is made: a file of nothing but room is no trace if the program is killed now.
+        write_by_call(file.row.data(), file.row.size());
+        file.row.clear();
+        return;
+    }
     if (file.limit > 0 && file.written + size > file.limit) {
         stop("max_size", file.limit);
     } else if (int error = file.stopped || !file.mapped ? 0 : make_room(size)) {
