@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from hbtrace import importers
 from hbtrace.checks.coverage import Coverage, Meter
@@ -17,10 +19,21 @@ from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.races import Report
 from hbtrace.source import ImportedTrace, Source, open_source
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hbtrace.explain.consequence import Consequence
+    from hbtrace.explain.judged import Judged, Sample
+    from hbtrace.trace.spool import Spool
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to replay, and what to keep: `limit` reports of each distinct race, None for every one."""
+    """How to replay, and what to keep: `limit` reports of each distinct race, None for every one.
+
+    consequence: judge what the reports come to, in a second pass if there are any. only: keep those that come to one
+    of these (`live`, `dead`, `unknown`); it judges in any case.
+    """
 
     threads: str | None = None
     skip_weights: bool = False
@@ -29,6 +42,8 @@ class Options:
     filters: Filters = field(default_factory=Filters)
     limit: int | None = None
     suppressions: Suppressions | None = None
+    consequence: bool = False
+    only: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -50,6 +65,11 @@ class Outcome:
     truncated: bool = False
     """Part of the trace could not be read."""
 
+    def consequence_of(self, report: Report) -> Consequence | None:
+        """What a report comes to; None where it was not judged."""
+        judged = self.selection.judged
+        return None if judged is None else judged.of(report)
+
     @property
     def reports(self) -> list[Report]:
         return self.selection.reports
@@ -69,19 +89,20 @@ class Outcome:
 
 
 def analyze(path: str, **options: Any) -> Outcome:
-    """Find the races of a trace. Options are those of `Options`, by name.
+    """Find the races of a trace, and what each comes to. Options are those of `Options`, by name.
 
     path: a trace (Arrow IPC or JSON Lines, `-` for standard input) or a log of the ggml scheduler sanitizer.
     Raises TraceError for what cannot be read, has no event, or (strict=True) breaks a rule.
     """
-    return analyze_source(open_source(path), Options(**options))
+    return analyze_source(open_source(path), Options(**{"consequence": True, **options}))
 
 
 def analyze_source(source: Source, options: Options) -> Outcome:
-    """As `analyze`, for what is open already."""
+    """As `analyze`, for what is open already; consequences only if they are asked for."""
     meter = Meter()
+    judging = _Judging(source, options)
     replay = Passage(
-        source.batches(),
+        judging.first_pass(),
         (meter,),
         threads=options.threads,
         skip_weights=options.skip_weights,
@@ -91,7 +112,7 @@ def analyze_source(source: Source, options: Options) -> Outcome:
     )
     checked = _CrossCheck(source)
     try:
-        selection = select(checked.watch(replay), options.filters, options.limit, options.suppressions)
+        selection = judging.select(checked.watch(replay), replay)
     except TraceError as error:
         if error.row is None:
             raise
@@ -101,13 +122,107 @@ def analyze_source(source: Source, options: Options) -> Outcome:
         replay.rows,
         source.dropped_bytes,
         selection,
-        [*source.warnings, *replay.warnings, *checked.differences()],
+        [*source.warnings, *replay.warnings, *checked.differences(), *judging.sentences()],
         [] if selection.races else replay.exercise.remarks(),
         replay.exercise,
         replay.actors,
         meter.coverage(),
-        truncated=bool(source.dropped_bytes or source.warnings),
+        truncated=_truncated(source),
     )
+
+
+def _truncated(source: Source) -> bool:
+    return bool(source.dropped_bytes or source.warnings)
+
+
+class _Judging:
+    """Selects reports, and judges them in a second pass over the trace. Without a report there is none."""
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self._source = source
+        self._options = options
+        self._wanted = options.consequence or bool(options.only)
+        self._spool: Spool | None = None
+        self._left: Counter[str] = Counter()
+        self._judged: Judged | None = None
+
+    def first_pass(self) -> Iterator[pa.RecordBatch]:
+        """The batches; what cannot be read again is kept."""
+        batches = self._source.batches()
+        if not self._wanted or Path(self._source.path).is_file():
+            return batches
+        from hbtrace.trace.spool import Spool
+
+        self._spool = Spool()
+        return self._spool.passing(batches)
+
+    def select(self, reports: Iterator[Report], replay: Replay) -> Selection:
+        """Filters, suppressions, limits. By consequence, too, if so asked: of very many reports none is kept for that,
+        they are made anew."""
+        if not self._wanted:
+            return self._select(reports)
+        from hbtrace.explain import judged
+
+        sample, by_consequence = judged.Sample(), bool(self._options.only)
+        every: list[Report] = []
+
+        def watched() -> Iterator[Report]:
+            for number, report in enumerate(reports):
+                if self._options.filters.accepts(report):
+                    sample.add(report)
+                if by_consequence and number <= judged.MOST_JUDGED:
+                    every.append(report)
+                yield report
+
+        if not by_consequence:
+            selection = self._select(watched())
+            if selection.shown:
+                selection.judged = self._judge(sample, replay.rows)
+            return selection
+        many = sum(1 for _ in watched()) > judged.MOST_JUDGED
+        found = self._judge(sample, replay.rows) if sample.seen else None
+        selection = self._select(self._replayed() if many else every, self._comes_to_wanted)
+        selection.judged = found
+        return selection
+
+    def _select(self, reports: Iterable[Report], also: Callable[[Report], bool] | None = None) -> Selection:
+        options = self._options
+        return select(reports, options.filters, options.limit, options.suppressions, also)
+
+    def _replayed(self) -> Iterable[Report]:
+        options = self._options
+        return Replay(
+            self._again(), threads=options.threads, skip_weights=options.skip_weights, fold_layers=options.fold_layers
+        )
+
+    def _judge(self, sample: Sample, rows: int) -> Judged:
+        from hbtrace.explain.judged import judge_again
+
+        options = self._options
+        self._judged = judge_again(
+            self._again(), sample, rows, partial=_truncated(self._source), threads=options.threads,
+            skip_weights=options.skip_weights,
+        )  # fmt: skip
+        return self._judged
+
+    def _again(self) -> Iterator[pa.RecordBatch]:
+        if self._spool is not None:
+            return self._spool.again()
+        return open_source(self._source.path).batches()
+
+    def _comes_to_wanted(self, report: Report) -> bool:
+        verdict = self._judged.verdict(report) if self._judged is not None else None
+        if verdict in self._options.only:
+            return True
+        self._left[verdict or "unknown"] += 1
+        return False
+
+    def sentences(self) -> list[str]:
+        """What was not judged, and what a gate on consequence may have let through."""
+        told = self._judged.sentences() if self._judged is not None else []
+        if doubtful := self._left["unknown"]:
+            told.append(f"reports left out whose consequence is unknown: {doubtful:,} (--only unknown shows them)")
+        return told
 
 
 class _CrossCheck:

@@ -3,7 +3,8 @@
 The hazard: a queue reads, in place and after the call returned, memory that a host thread writes with plain stores.
 Two conditions must hold together, and no device is known by its name: the backend is *asynchronous*, and it computes on
 the *buffer type that the CPU slot of its scheduler was handed*. What computes on host memory synchronously (BLAS) can
-not have it; what refuses that buffer type gets copies of its inputs.
+not have it; what refuses that buffer type gets copies of its inputs. What a trace declares goes first; what it leaves
+open is assumed from the table of backends (`hbtrace.backends`), and said to be.
 
 JSON (`--format json`; keys may be added, never renamed or dropped within format 1; null: the trace does not say):
 
@@ -17,7 +18,9 @@ JSON (`--format json`; keys may be added, never renamed or dropped within format
     queues            [{name, id, row (of its definition; -1: none), freed, device, type, async, synchronous, events,
                       integrated, host_buffer, accepts, drains, schedulers (ids), work ({event: count}),
                       in_place ([{buffer_type, works, bytes_read, bytes_written}]),
-                      hazard: {verdict, reason, buffer_types}}]
+                      hazard: {verdict, reason, buffer_types, declared, assumed, assumed_of}}]; declared and assumed:
+                      the attributes that decided, by where they are from; assumed_of: the backend and the versions
+                      of it that the assumed ones hold for, null where nothing is assumed
     in_place_partial  true: `in_place` may miss work, its graphs were forgotten
     schedulers        [{id, row, backends (ids), queues (names), cpu_buffer_type, copies, ring}]
     rotations         `sched_prepare` events that rotated
@@ -38,9 +41,10 @@ where absent, and counts as true then (contract section 2).
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from hbtrace import backends
 from hbtrace.errors import TraceError
 from hbtrace.source import Source, foreign_kind, open_source
 from hbtrace.trace import vocabulary as v
@@ -52,6 +56,9 @@ NO: Final = "no"
 NOT_KNOWN: Final = "not known"
 _WORST_FIRST: Final = (CAN_ARISE, NOT_KNOWN, NO)
 
+_NOBODY: Final = -2
+"""No backend has this id."""
+
 _NO_SCHEDULER: Final = (
     "no scheduler in the trace says which buffer type the CPU slot got (a `sched` row with `cpu_buffer_type` would)"
 )
@@ -59,11 +66,16 @@ _NO_SCHEDULER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """Whether a queue can have the in-place hazard, why in words, and the buffer types that decided."""
+    """Whether a queue can have the in-place hazard, why in words, and the buffer types that decided.
+
+    declared, assumed: the attributes that decided, as the trace has them and as the table of backends does.
+    """
 
     verdict: str
     reason: str
     buffer_types: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,8 @@ def info_of(source: Source) -> Info:
             meta = _meta(first[0]) if first else {}
         contents.add(batch)
     contents.finish()
-    hazards = {queue: hazard_of(queue, contents.schedulers) for queue in contents.queues}
+    schedulers = with_cpu_slots(contents)
+    hazards = {queue: hazard_in(queue, schedulers) for queue in contents.queues}
     form = str(getattr(source, "format", None) or getattr(source, "kind", "events"))
     return Info(
         source.path,
@@ -161,6 +174,76 @@ def _meta(row: dict[str, Any]) -> dict[str, Any]:
 def worst(verdicts: Any) -> str:
     """Of several verdicts the one to act on; of none `not known`."""
     return min(verdicts, key=_WORST_FIRST.index, default=NOT_KNOWN)
+
+
+def with_cpu_slots(contents: Contents) -> list[Scheduler]:
+    """The schedulers, each with a list that ends in its CPU slot, as it should; one by hand may have left that out."""
+    return [_with_cpu(sched, contents) for sched in contents.schedulers]
+
+
+def _with_cpu(sched: Scheduler, contents: Contents) -> Scheduler:
+    last = contents.alive(sched.backends[-1], sched.row) if sched.backends else None
+    if last is None or last.type in (None, "cpu") or last.flags["synchronous"] or last.flags["async"] is False:
+        return sched
+    return replace(sched, backends=[*sched.backends, _NOBODY])
+
+
+def hazard_in(queue: Queue, schedulers: list[Scheduler]) -> Hazard:
+    """The predicate on what a trace declares; where that leaves it open, on what the table of backends has as well."""
+    declared, full = hazard_of(queue, schedulers), assumed(queue)
+    found = hazard_of(full, schedulers)
+    if found.verdict == declared.verdict:
+        if declared.verdict == NOT_KNOWN and queue.accepts is None and _integrated(queue) is None:
+            more = f"; a {queue.family} that is integrated computes on its host buffers, and the trace tells neither"
+            return replace(declared, reason=declared.reason + more)
+        return _sourced(declared, queue, queue)
+    return _sourced(found, queue, full)
+
+
+def assumed(queue: Queue) -> Queue:
+    """A queue with what the trace leaves open as the table of backends has it, itself if that is nothing.
+
+    Of a backend that accepts host memory on integrated devices only, nobody knows what it accepts where the trace
+    does not say that the device is one: a clean verdict might be wrong.
+    """
+    integrated = _integrated(queue)
+    if integrated and queue.flags["integrated"] is None:
+        queue = replace(queue, flags={**queue.flags, "integrated": True})
+    full = backends.completed(queue)
+    return replace(full, accepts=queue.accepts) if integrated is None else full
+
+
+def assumed_of(queue: Queue) -> str:
+    """The backend of the table that a queue is taken for, and the versions that its facts hold for."""
+    known = backends.of_device(queue.family)
+    return f"{known.name if known is not None else queue.family} in {backends.HOLDS_FOR}"
+
+
+def _integrated(queue: Queue) -> bool | None:
+    """Whether a queue's device counts as integrated: declared, or told by its type; None if it matters and is open."""
+    known = backends.of_device(queue.family)
+    matters = known is not None and known.accepts_host == "if integrated" and known.reports_integrated
+    said = queue.flags["integrated"]
+    if said is None and queue.type is not None:
+        said = queue.type == "igpu"
+    return bool(said) if said is not None or not matters else None
+
+
+def _sourced(hazard: Hazard, queue: Queue, full: Queue) -> Hazard:
+    """A hazard with the attributes that decided it, by whether the trace has them. full: the queue that decided."""
+    keys: tuple[str, ...] = ()
+    if full.flags["synchronous"]:
+        keys = ("synchronous",)
+    elif full.flags["async"] is False:
+        keys = ("async",)
+    elif hazard.buffer_types and hazard.verdict != NOT_KNOWN:
+        keys = ("async", "accepts")
+    own, known = ({**each.flags, "accepts": each.accepts} for each in (queue, full))
+    return replace(
+        hazard,
+        declared=tuple(key for key in keys if own[key] is not None),
+        assumed=tuple(key for key in keys if own[key] is None and known[key] is not None),
+    )
 
 
 def hazard_of(queue: Queue, schedulers: list[Scheduler]) -> Hazard:

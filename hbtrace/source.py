@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hbtrace import importers
+from hbtrace.errors import TraceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hbtrace.importers.ggml_sanitize import Reports
+    from hbtrace.importers.strata import Settings
 
 _HEAD = 1 << 16
 _BATCH_ROWS = 1 << 14
@@ -53,6 +55,34 @@ class ImportedTrace:
         from hbtrace.importers.ggml_sanitize import reports
 
         return reports(importers.LogFile(self.path))
+
+
+@dataclass(slots=True)
+class StrataCaptures:
+    """The captures of one Strata run as a trace, with what no log tells."""
+
+    paths: Sequence[str]
+    settings: Settings
+    rows: int = 0
+    dropped_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        self.path = self.paths[0]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        from hbtrace.importers.strata import events_of
+        from hbtrace.trace.rows import batch_from_rows
+
+        try:
+            for rows in _chunks(events_of([importers.LogFile(path) for path in self.paths], self.settings)):
+                self.rows += len(rows)
+                yield batch_from_rows(rows)
+        except OSError as error:
+            raise TraceError(f"{error.filename or self.path}: cannot be read: {error.strerror}") from None
+        except TraceError as error:
+            raise TraceError(f"{', '.join(self.paths)}: {error}") from None
 
 
 def _chunks(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hbtrace.checks.model import Rule, Tally
+from hbtrace.checks.model import Rule, Tally, count
 from hbtrace.checks.rounds import Round
 from hbtrace.checks.survey import Piece, Row, Survey
 from hbtrace.replay.canonical import without_slot
@@ -67,9 +67,10 @@ compute of that uid. `error` if they differ: the scheduler re-pointed tensors an
     def finish(self) -> None:
         if self._met:
             names = self._met.names()
+            computes = count(self._met.count, "compute")
             self.find(
                 "error",
-                f"{self._met.count} computes with an unchanged uid touch other addresses than the last one: {names}",
+                f"{computes} with an unchanged uid at other addresses than the last one: {names}",
                 self._met,
             )
 

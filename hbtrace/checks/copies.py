@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hbtrace.checks import strata_races
 from hbtrace.checks.model import Rule, Tally
 from hbtrace.checks.sorts import Sort
 from hbtrace.checks.survey import Row, Survey
@@ -21,7 +22,7 @@ Pipeline parallelism fills a slot of the destination (`backend#tensor#slot`) by 
 makes the *destination* wait for whoever read the slot last; a backend that runs the copy on the *source* queue
 (CUDA, HIP) is not ordered by that. `error` for each race of such a copy with work of the destination, naming the
 slots. Mend: let the source wait for the destination's earlier work (`after_dst`), or put the event on the queue
-that copies."""
+that copies. In a trace of Strata, what its own rules name (`strata.copy` and others) is left to them."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
@@ -43,7 +44,7 @@ that copies."""
             self._wait_before = {at.row: self._waits[dst]}
 
     def race(self, report: Report, sort: Sort) -> None:
-        if sort != "copy":
+        if sort != "copy" or (self.survey.meta.get("engine") == strata_races.ENGINE and strata_races.is_named(report)):
             return
         rows = [report.earlier.row, report.current.row]
         wait = self._wait_before.get(report.current.row)
@@ -60,7 +61,7 @@ that copies."""
             )
             self.find(
                 "error",
-                f"{self._met.count} copies fill a slot before its last reader is known to be done:"
+                f"{_fill(self._met.count)} a slot before its last reader is known to be done:"
                 f" {self._met.names(8)}{waited}",
                 self._met,
             )
@@ -70,3 +71,7 @@ that copies."""
 
     def seen(self) -> str:
         return f"{self._copies} asynchronous copies"
+
+
+def _fill(number: int) -> str:
+    return "1 copy fills" if number == 1 else f"{number:,} copies fill"

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hbtrace.checks.passage import Chunk
 from hbtrace.checks.sorts import INPUT_WRITES
@@ -20,6 +22,9 @@ from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.order import Clocks
 from hbtrace.replay.program import HOST, JOIN, QUEUE, STEP
 from hbtrace.trace.columns import Columns
+
+if TYPE_CHECKING:
+    from hbtrace.checks.strata_coverage import Exerciser
 
 Verdict = Literal["exercised", "partly", "not-exercised"]
 
@@ -51,6 +56,8 @@ class Coverage:
     """What to change about the first reason."""
     reports: int = 0
     hidden: int = 0
+    told: list[str] = field(default_factory=list)
+    """What to know besides, of an engine that has more to say."""
 
     def line(self) -> str:
         """One line for `analyze` and `diff`."""
@@ -72,6 +79,7 @@ class Coverage:
             "invisible_without_direct": self.hidden,
             "reasons": self.reasons,
             "advice": self.advice,
+            **({"told": self.told} if self.told else {}),
         }
 
 
@@ -104,11 +112,14 @@ class Meter:
         self._direct: set[int] = set()
         self._chunks_of_split: dict[int, int] = {}
         self._per_node = 0
+        self.strata: Exerciser | None = None
+        """Of a trace of Strata what its notes show; its coverage is another one."""
 
     def take(self, chunk: Chunk) -> None:
         columns = Columns(chunk.batch)
         evs = columns.strings("ev")
         self._markers(chunk, columns, evs)
+        self._notes(chunk, columns)
         self.exercise = chunk.lowering.exercise
         self.late = sum(chunk.lowering.findings.count(kind) for kind in _LATE)
         splits = columns.ints("split", -1)
@@ -131,9 +142,9 @@ class Meter:
 
     def coverage(self) -> Coverage:
         """The verdict on everything taken so far."""
-        from hbtrace.checks.verdict import judge
+        from hbtrace.checks.verdict import judge, judge_strata
 
-        return judge(self)
+        return judge(self) if self.strata is None else judge_strata(self, self.strata.coverage)
 
     @property
     def async_queues(self) -> int:
@@ -172,6 +183,24 @@ class Meter:
         return {name: values[name] for name in COUNTERS}
 
     # inside
+
+    def _notes(self, chunk: Chunk, columns: Columns) -> None:
+        """Strata's notes, decoded in its own traces only."""
+        from hbtrace.checks.strata_races import ENGINE
+
+        if not chunk.first and columns.strings("engine")[:1] == [ENGINE]:
+            from hbtrace.checks.strata_coverage import Exerciser
+
+            self.strata = Exerciser()
+        if self.strata is not None:
+            from hbtrace.checks.sound import sound_rows
+            from hbtrace.checks.strata_findings import is_sound
+
+            kind = chunk.batch.column("ev").cast(pa.string())
+            for event in sound_rows(chunk.batch.filter(pc.equal(kind, "note"))):
+                attrs = event.get("attrs")
+                if isinstance(attrs, dict) and is_sound(str(event.get("what")), attrs):
+                    self.strata.feed(event)
 
     def _markers(self, chunk: Chunk, columns: Columns, evs: list[str | None]) -> None:
         names, counts = np.unique(np.array([ev or "" for ev in evs], dtype=object).astype(str), return_counts=True)

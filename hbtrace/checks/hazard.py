@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
-from hbtrace import backends
 from hbtrace.checks.model import Rule, Tally
 from hbtrace.checks.passage import Chunk
 from hbtrace.checks.sorts import Sort
 from hbtrace.checks.survey import Row, Survey
-from hbtrace.info import CAN_ARISE, NOT_KNOWN, Hazard, hazard_of
+from hbtrace.info import CAN_ARISE, NOT_KNOWN, Hazard, hazard_in, with_cpu_slots
 from hbtrace.replay.races import Report
 from hbtrace.trace.contents import Contents
 from hbtrace.trace.holdings import Queue, Scheduler
-
-_NOBODY: Final = -2
-"""No backend has this id."""
 
 RING_VARIABLE: Final = "GGML_SCHED_UMA_RING"
 
@@ -61,8 +56,8 @@ two slots, and `sched_prepare_inputs` in the reuse path; or a backend that refus
     def finish(self) -> None:
         contents = self._contents
         contents.finish()
-        schedulers = [_with_cpu(sched, contents) for sched in contents.schedulers]
-        self._verdicts = {queue: hazard_of(backends.completed(queue), schedulers) for queue in contents.queues}
+        schedulers = with_cpu_slots(contents)
+        self._verdicts = {queue: hazard_in(queue, schedulers) for queue in contents.queues}
         for sched in schedulers:
             self._scheduler(sched, [q for q in self._verdicts if not sched.backends or q.id in sched.backends])
 
@@ -120,14 +115,6 @@ two slots, and `sched_prepare_inputs` in the reuse path; or a backend that refus
         env = self.survey.meta.get("env")
         value = str(env.get(RING_VARIABLE, "")) if isinstance(env, dict) else ""
         return value if value.isdigit() and int(value) > 1 else None
-
-
-def _with_cpu(sched: Scheduler, contents: Contents) -> Scheduler:
-    """A scheduler whose list ends in its CPU slot, as it should; one by hand may have left that out."""
-    last = contents.alive(sched.backends[-1], sched.row) if sched.backends else None
-    if last is None or last.type in (None, "cpu") or last.flags["synchronous"] or last.flags["async"] is False:
-        return sched
-    return replace(sched, backends=[*sched.backends, _NOBODY])
 
 
 class CpuSplitInPlace(Rule):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hbtrace.checks.model import Rule, Tally
+from hbtrace.checks.model import Rule, Tally, times
 from hbtrace.checks.sorts import Sort
+from hbtrace.checks.strata_races import ENGINE
 from hbtrace.checks.survey import Row, Survey
 from hbtrace.replay.order import Clocks
 from hbtrace.replay.program import RECORD, WAIT
@@ -22,7 +23,8 @@ class EventOrder(Rule):
 `warning`: an event is recorded again while another queue's `event_wait` on it may not have passed yet; an event is
 freed while its record, or a wait on it, may still be pending. `info`: a wait on an event that was never recorded:
 it adds nothing, and is normal for the first pass of llama.cpp over its copies. Mend: one event a slot, waited for
-before it is used again; synchronize before freeing."""
+before it is used again; synchronize before freeing. Strata's queues are CUDA streams, whose waits hold the record that
+they met: there, recording again is allowed and no finding."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
@@ -52,6 +54,8 @@ before it is used again; synchronize before freeing."""
         event = at.event.get("event", -1)
         queue = at.steps[-1].actor if at.steps else -1
         known = self._clocks.of(queue)
+        if self.survey.meta.get("engine") == ENGINE:
+            self._waits.pop(event, None)
         for waiter, clock, row in self._waits.pop(event, ()):
             # the host issues the record, and hands on what it knows
             if waiter != queue and max(known.get(waiter, 0), self._clocks.of(0).get(waiter, 0)) < clock:
@@ -188,7 +192,7 @@ times, the time between the call's row and the row before it, which the wait is 
     def finish(self) -> None:
         for place, met in sorted(self._met.items(), key=lambda entry: (-entry[1].count, entry[0])):
             took = f", at most {self._time[place] / 1e6:.3f} ms in all" if place in self._time else ""
-            self.find("info", f"{place}: {met.count} times nothing was left to order{took}", met)
+            self.find("info", f"{place}: {times(met.count)} nothing was left to order{took}", met)
 
     def missing(self) -> str | None:
         return None if self._waits else self.needs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hbtrace.checks.model import Rule, Tally
+from hbtrace.checks.model import Rule, Tally, count
 from hbtrace.checks.passage import Chunk
 from hbtrace.checks.sorts import Sort
 from hbtrace.checks.survey import Row, Survey
@@ -46,9 +46,10 @@ memory that another backend may still be reading out of the pool until that back
 
     def finish(self) -> None:
         if self._met:
+            races = count(self._met.count, "race")
             self.find(
                 "error",
-                f"{self._met.count} races between different root tensors over the same bytes: {self._met.names()};"
+                f"{races} between different root tensors over the same bytes: {self._met.names()};"
                 f" pinning until synchronized would have kept {sum(self._pinned.values())} bytes",
                 self._met,
             )
@@ -103,13 +104,13 @@ class UseAfterFree(Rule):
         if self._buffers:
             self.find(
                 "error",
-                f"{self._buffers.count} rows use a buffer after it was freed: {self._buffers.names()}",
+                f"{_use(self._buffers.count)} a buffer after it was freed: {self._buffers.names()}",
                 self._buffers,
             )
         if self._queues:
             self.find(
                 "warning",
-                f"{self._queues.count} rows use a queue after it was freed: {self._queues.names()}",
+                f"{_use(self._queues.count)} a queue after it was freed: {self._queues.names()}",
                 self._queues,
             )
 
@@ -119,6 +120,10 @@ class UseAfterFree(Rule):
 
     def seen(self) -> str:
         return f"{self.survey.events.get('buffer_free', 0)} buffers freed"
+
+
+def _use(rows: int) -> str:
+    return "1 row uses" if rows == 1 else f"{rows:,} rows use"
 
 
 def _touched(at: Row, survey: Survey) -> Iterator[tuple[int, int]]:

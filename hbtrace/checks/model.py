@@ -44,6 +44,16 @@ class Judgement:
     note: str
 
 
+def times(number: int) -> str:
+    """How often, as people say it."""
+    return "once" if number == 1 else f"{number:,} times"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 race`, `2 races`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 class Tally:
     """Occurrences of one kind of thing: how many, and their rows, the first ones only."""
 

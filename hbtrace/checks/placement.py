@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hbtrace.checks.model import Rule, Tally
+from hbtrace.checks.model import Rule, Tally, count
 from hbtrace.checks.survey import Row, Survey
 
 UNSUPPORTED: Final = "op_unsupported"
@@ -102,8 +102,10 @@ split, not only where unassigned."""
             for (op, name, backend, home), row in self._met.items():
                 names = self.survey.backend_name(backend), self.survey.backend_name(home)
                 met.add([row], f"{op} {name} on {names[0]}, its root on {names[1]}")
+            nodes = count(met.count, "aliasing node")
             copies = f"; these copies would go: {', '.join(sorted(self._copies))}" if self._copies else ""
-            self.find("warning", f"{met.count} aliasing nodes would move to their root: {met.names()}{copies}", met)
+            whose = "its" if met.count == 1 else "their"
+            self.find("warning", f"{nodes} would move to {whose} root: {met.names()}{copies}", met)
         if self._left:
             self.find(
                 "info", f"left alone, for the root's backend does not support it: {', '.join(sorted(self._left))}"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from hbtrace.checks import strata_coverage
 from hbtrace.checks.coverage import COUNTERS, Coverage
 from hbtrace.errors import UsageError
 
@@ -35,16 +36,19 @@ def parse(text: str) -> list[Requirement]:
         if match is None:
             raise UsageError(f"--require: {term.strip()!r} is no term such as ubatches>=2")
         name = match[1].replace("-", "_").lower()
-        if name not in COUNTERS:
-            raise UsageError(f"--require: no counter {match[1]!r}; they are {', '.join(COUNTERS)}")
+        known = dict.fromkeys((*COUNTERS, *strata_coverage.COUNTERS))
+        if name not in known:
+            raise UsageError(f"--require: no counter {match[1]!r}; they are {', '.join(known)}")
         out.append(Requirement(name, match[2], int(match[3])))
     return out
 
 
 def unmet(requirements: list[Requirement], coverage: Coverage) -> list[str]:
-    """A sentence for each requirement that a run does not meet."""
+    """A sentence for each requirement that a run does not meet; what its engine does not count is never met."""
+    counted = {**coverage.more, **coverage.counters}
     return [
-        f"{r} is not met: {r.counter} is {coverage.counters[r.counter]}"
+        f"{r} is not met: " + (f"{r.counter} is {number}" if number is not None else f"no {r.counter} in such a trace")
         for r in requirements
-        if not _COMPARE[r.operator](coverage.counters[r.counter], r.number)
+        for number in [counted.get(r.counter)]
+        if number is None or not _COMPARE[r.operator](number, r.number)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from hbtrace.checks.model import Rule, Tally
+from hbtrace.checks.model import Rule, Tally, count, times
 from hbtrace.checks.rounds import Round
 from hbtrace.checks.sorts import INPUT_WRITES, Sort
 from hbtrace.checks.survey import Row, Survey
@@ -80,21 +80,21 @@ entering it."""
             return
         moved = found.way == "alloc" or any(p.rotated for p in found.prepares)
         rows = (*(p.row for p in found.prepares), report.earlier.row, report.current.row)
-        name = f"{report.current.root} in slot {found.slot}" if found.slot >= 0 else f"{report.current.root}"
+        name = f"{report.current.root} (slot {found.slot})" if found.slot >= 0 else f"{report.current.root}"
         (self._races if moved else self._stayed).add(rows, name)
 
     def finish(self) -> None:
         if self._races:
             self.find(
                 "error",
-                f"{self._races.count} times an input is written in a slot just entered that a compute in flight still"
+                f"{times(self._races.count)} an input is written in a slot just entered that a compute in flight still"
                 f" reads: {self._races.names()}; the wait on entry is missing, or too shallow",
                 self._races,
             )
         if self._stayed:
             self.find(
                 "error",
-                f"{self._stayed.count} times an input is written that a compute in flight reads:"
+                f"{times(self._stayed.count)} an input is written that a compute in flight reads:"
                 f" {self._stayed.names()}; the inputs were prepared, and the slot was not left",
                 self._stayed,
             )
@@ -105,7 +105,7 @@ entering it."""
         if idle:
             self.find(
                 "warning",
-                f"{idle.count} rotations in decode though nothing was in flight: none is expected there",
+                f"{count(idle.count, 'rotation')} in decode though nothing was in flight: none is expected there",
                 idle,
             )
         self._statistics()
@@ -125,7 +125,7 @@ entering it."""
         inputs = self._inputs or self._writes
         each = sum(inputs.values())
         cost = ", ".join(f"{_size(each * (depth - 1))} at depth {depth}" for depth in _DEPTHS)
-        memory = f"one more copy of {len(inputs)} inputs a slot: {cost}"
+        memory = f"one more copy of {count(len(inputs), 'input')} a slot: {cost}"
         if self._slots - {-1}:
             depth = max(self.survey.rounds.ring(sched) or 0 for sched in self.survey.tables.scheds)
             told = [f"{self._rotations.get(phase, 0)} in {phase}" for phase in ("prefill", "decode")]

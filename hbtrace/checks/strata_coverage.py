@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from hbtrace.checks.strata_findings import Event
 
-PARITY_KEPT = range(1, 9)
-"""n_keep of the seed's kernel test: 8 cases, five layers."""
+TESTED: Final = range(1, 9)
+"""The engine's kernel tests: n_keep of 1 to 8 on five layers (8 cases); windows of 1 to 8 tokens, from row 0 and from
+the middle row (16 cases)."""
+TESTED_LAYERS: Final = 5
 
 Verdict = Literal["exercised", "partly", "not-exercised"]
 
@@ -67,6 +69,9 @@ class StrataCoverage:
     """Commits by how many tokens they kept."""
     inputs: dict[int, int] = field(default_factory=dict)
     """Windows by their tokens."""
+    layers: int = 0
+    why_serial: dict[str, int] = field(default_factory=dict)
+    """Requests served serially, by the reason that was given."""
 
     def lacks(self) -> list[str]:
         """One sentence for each thing that was never seen."""
@@ -84,10 +89,39 @@ class StrataCoverage:
             out.append("no checkpoint or parking came after an odd number of speculative commits")
         if not self.prompt_windows or not self.decode_windows:
             out.append("windows of a prompt and of decode were not both seen")
-        outside = sorted(set(self.kept) - set(PARITY_KEPT))
-        if outside:
-            out.append(f"commits kept {_list(outside)} tokens, beyond the kernel test's 1 to 8")
+        for what, seen in (("commits kept", self.kept), ("windows had", self.inputs)):
+            if outside := set(seen) - set(TESTED):
+                out.append(f"{what} {_list(outside)} tokens, beyond the kernel test's 1 to 8")
         return out
+
+    def told(self) -> list[str]:
+        """What a reader must know besides: V6, requests that count for nothing here, and V8, the kernel tests."""
+        out = []
+        if self.serial:
+            why = ", ".join(f"{name} {number}" for name, number in sorted(self.why_serial.items()))
+            total = self.serial + self.pipelined
+            out.append(f"{self.serial} of {total} requests were served serially and are not covered ({why})")
+        if self.kept and self.inputs:
+            out.append(
+                f"the engine's kernel tests keep 1 to 8 tokens on {TESTED_LAYERS} layers and run windows of 1 to 8;"
+                f" here {_list(self.kept)} were kept, windows had {_list(self.inputs)}, on {self.layers or '?'} layers"
+                " (first rows are in no trace)"
+            )
+        return out
+
+    def advice(self) -> list[str]:
+        """What to change in the run, in the order of `lacks`."""
+        words = (
+            ("an undo", "STRATA_PIPELINE_FORCE_MISS=3: every third guess is made wrong, unless the gate holds it"),
+            ("a settle that copied", "more requests: a settle copies if another buffer is current at the end"),
+            ("as a ", "more or longer requests, with misses among them"),
+            ("state hashes cover", "a build whose STATE_HASH covers every front stage"),
+            ("no serial request", "a request with logprobs or penalties after a pipelined one"),
+            ("no checkpoint", "a checkpoint between requests"),
+            ("of a prompt", "a prompt that is not in the session yet, and some tokens to generate"),
+        )
+        lacks = self.lacks()
+        return [todo for part, todo in words if any(part in sentence for sentence in lacks)]
 
     @property
     def verdict(self) -> Verdict:
@@ -106,11 +140,15 @@ class StrataCoverage:
             return min((getattr(stage, name) for stage in stages), default=0)
 
         return {
-            "undos": least("undone"), "speculative": least("speculative"), "on_path": least("on_path"),
-            "in_place": least("in_place"), "settles": least("settled_by_copy"), "serial": self.serial,
-            "serial_after_pipelined": self.serial_after_pipelined, "prompt_windows": self.prompt_windows,
-            "decode_windows": self.decode_windows,
+            "pipelined": self.pipelined, "undos": least("undone"), "speculative": least("speculative"),
+            "on_path": least("on_path"), "in_place": least("in_place"), "settles": least("settled_by_copy"),
+            "serial": self.serial, "serial_after_pipelined": self.serial_after_pipelined,
+            "prompt_windows": self.prompt_windows, "decode_windows": self.decode_windows,
         }  # fmt: skip
+
+
+COUNTERS: Final = tuple(StrataCoverage().counters())
+"""The names of `--require` that a Strata trace has."""
 
 
 class Exerciser:
@@ -133,6 +171,7 @@ class Exerciser:
 
     def _on_strata(self, attrs: dict[str, Any]) -> None:
         self.coverage.buffers = attrs.get("buffers", 3)
+        self.coverage.layers = attrs.get("layers", 0)
 
     def _on_engage(self, _: dict[str, Any]) -> None:
         self.coverage.ring = True
@@ -154,6 +193,8 @@ class Exerciser:
             self._was_pipelined = True
         else:
             self.coverage.serial += 1
+            why = str(attrs.get("why", "no reason told"))
+            self.coverage.why_serial[why] = self.coverage.why_serial.get(why, 0) + 1
             self.coverage.serial_after_pipelined += self._was_pipelined
             self._was_pipelined = False
 

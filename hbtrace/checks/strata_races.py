@@ -32,6 +32,15 @@ _MEMORY: Final = (
 """A tensor's name begins with; the rule that orders its accesses."""
 
 
+ENGINE: Final = "strata"
+"""Of `meta`, for a trace of this engine: its own rules say better what the schedulers' rules would say of it."""
+
+
+def is_named(report: Report) -> bool:
+    """Whether a rule of Strata's tells of this race."""
+    return copy_race(report) is not None or broken_rule(report) is not None
+
+
 def copy_race(report: Report) -> str | None:
     """`copy-1` to `copy-3` or `copy-wait`, None for any other race."""
     labels = {report.earlier.label, report.current.label}

@@ -13,7 +13,7 @@ from hbtrace.checks.model import Finding as Found
 from hbtrace.checks.model import Rule, Severity, Tally
 from hbtrace.checks.strata import Protocol
 from hbtrace.checks.strata_coverage import Exerciser
-from hbtrace.checks.strata_findings import Finding
+from hbtrace.checks.strata_findings import Finding, is_sound
 from hbtrace.checks.strata_grammar import Grammar
 from hbtrace.checks.strata_races import COPY_RACES, broken_rule, copy_race
 
@@ -97,12 +97,18 @@ class _Family:
         self.races: dict[str, Tally] = {}
         self.copies: dict[str, Tally] = {}
         self.notes = 0
+        self.unsound = Tally()
+        """Notes that lack what the rules need: left out."""
         self._ended: dict[str, list[Finding]] | None = None
 
     def feed(self, at: Row) -> None:
         event = {"ev": at.ev, **at.event}
         if at.ev == "note":
-            self.notes += at.event.get("what") == "strata"
+            what, attrs = str(at.event.get("what")), at.event.get("attrs")
+            if isinstance(attrs, dict) and not is_sound(what, attrs):
+                self.unsound.add([at.row], what)
+                return
+            self.notes += what == "strata"
             self.grammar.feed(at.row, event)
             self.exerciser.feed(event)
         self.protocol.feed(at.row, event)
@@ -191,7 +197,7 @@ class StrataCoverageRule(StrataRule):
     """What the run exercised: always a word of its own, never an error."""
 
     id = "strata.coverage"
-    severity = "info"
+    severity = "warning"
     title = "what the run did with guesses, undos and buffers"
     needs = _NOTES
     why = "a green run that undid, settled and rotated nothing proves nothing of the ring"
@@ -201,6 +207,9 @@ class StrataCoverageRule(StrataRule):
         covered = self.family.exerciser.coverage
         if self.family.notes and covered.lacks():
             self.find("info", f"{covered.verdict}: {'; '.join(covered.lacks())}")
+        if self.family.notes and self.family.unsound:
+            told = self.family.unsound.names()
+            self.find("warning", f"notes lack keys that the rules need, and were left out: {told}", self.family.unsound)
 
     def seen(self) -> str:
         counters = self.family.exerciser.coverage.counters()

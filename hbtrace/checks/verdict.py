@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hbtrace.checks.coverage import Coverage, Verdict
 
 if TYPE_CHECKING:
     from hbtrace.checks.coverage import Meter
+    from hbtrace.checks.strata_coverage import StrataCoverage
 
 Reason = tuple[str, str]
 """(why, what to change)"""
@@ -19,8 +20,17 @@ def judge(meter: Meter) -> Coverage:
     verdict: Verdict = "not-exercised" if nothing else "partly" if lacks else "exercised"
     told = nothing or lacks
     hints = [todo for _, todo in told if todo] + _hints(meter)
+    reasons = [why for why, _ in told]
+    todo = told[0][1] if told else ""
+    return Coverage(
+        verdict, meter.counters(), _more(meter), reasons, list(dict.fromkeys(hints)), todo, meter.reports, meter.hidden
+    )  # fmt: skip
+
+
+def _more(meter: Meter) -> dict[str, Any]:
+    """What is counted besides."""
     events = meter.events
-    more = {
+    return {
         "windows": meter.windows,
         "rebuilt": events.get("sched_alloc", 0) - events.get("reserve", 0),
         "computes": meter.exercise.computes,
@@ -29,10 +39,16 @@ def judge(meter: Meter) -> Coverage:
         "eval_callback": meter.serialized,
         "recording_late": meter.late > 0,
     }
-    reasons = [why for why, _ in told]
-    todo = told[0][1] if told else ""
+
+
+def judge_strata(meter: Meter, found: StrataCoverage) -> Coverage:
+    """The verdict on a trace of Strata: what it undid, settled and rotated. The scheduler's counters stay beside."""
+    lacks = found.lacks() + (["the recording began late: ids are used that were never defined"] if meter.late else [])
+    verdict: Verdict = "partly" if lacks and found.verdict == "exercised" else found.verdict
+    advice = found.advice()
     return Coverage(
-        verdict, meter.counters(), more, reasons, list(dict.fromkeys(hints)), todo, meter.reports, meter.hidden
+        verdict, {**found.counters(), "async_queues": meter.async_queues}, {**meter.counters(), **_more(meter)}, lacks,
+        advice, next(iter(advice), ""), meter.reports, meter.hidden, found.told(),
     )  # fmt: skip
 
 
@@ -54,12 +70,16 @@ def _nothing(meter: Meter) -> list[Reason]:
     if not meter.open_windows:
         return [
             (
-                f"none of {meter.windows} windows between issue and next input write was open: the host had waited"
-                " each time",
+                f"{_none_of(meter.windows)} between issue and next input write was open: the host had waited"
+                f"{' each time' if meter.windows > 1 else ''}",
                 "a smaller `-ub` or a longer prompt: more than one ubatch before results are read",
             )
         ]
     return []
+
+
+def _none_of(windows: int) -> str:
+    return f"none of {windows:,} windows" if windows > 1 else "not even the one window"
 
 
 def _lacks(meter: Meter) -> list[Reason]:
@@ -87,7 +107,7 @@ def _lacks(meter: Meter) -> list[Reason]:
         out.append(("no queue ever had two computes in flight", todo))
     if meter.waited_queues:
         out.append(
-            (f"{meter.waited_queues} queues were waited for after each compute", "no HIP_LAUNCH_BLOCKING and the like")
+            (f"{_queues(meter.waited_queues)} waited for after each compute", "no HIP_LAUNCH_BLOCKING and the like")
         )
     if meter.phases and not counted["prefill"]:
         out.append(("no prefill was seen", "a prompt of several ubatches"))
@@ -96,6 +116,10 @@ def _lacks(meter: Meter) -> list[Reason]:
     if meter.late:
         out.append(("the recording began late: ids are used that were never defined", "record from the start"))
     return out
+
+
+def _queues(number: int) -> str:
+    return "1 queue was" if number == 1 else f"{number} queues were"
 
 
 def _hints(meter: Meter) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,13 +27,20 @@ Examples:
   hbtrace analyze run.arrow
   hbtrace analyze run.arrow --tensor 'attn_inp_kq_mask*' --ubatch 2-5 -v
   hbtrace analyze base.arrow head.arrow --format json -o races.json
+  hbtrace analyze run.arrow --only live --fail-on any
 """
 )
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
 @filter_options
+@click.option(
+    "--only",
+    type=click.Choice(("live", "dead", "unknown")),
+    multiple=True,
+    help="Only races that come to this; repeatable.",
+)
 @click.option("--all", "every", is_flag=True, help="Show every report, not only the first of each distinct race.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show N reports of each distinct race.")
-@click.option("-v", "--verbose", is_flag=True, help="Add id, rows, ubatches, threads, call sites, view chains.")
+@click.option("-v", "--verbose", is_flag=True, help="Add id, rows, ubatches, call sites, view chains, consequence.")
 @replay_options
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
 @click.option("--gen-suppressions", is_flag=True, help="Print a ready suppression under each report.")
@@ -42,7 +50,9 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     """Find the races of recorded runs and print them.
 
     TRACE is an Arrow IPC file or stream, JSON Lines, a log of the ggml scheduler sanitizer, or - for standard
-    input. By default the first report of each distinct race is shown, with its repeat count.
+    input. By default the first report of each distinct race is shown, with its repeat count. What a race comes to is
+    `live` if a value that it can change reaches a host read or the end, `dead` if all of it is overwritten before,
+    and `unknown` where the trace does not tell; that takes a second pass over a trace that has races.
 
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
     """
@@ -55,7 +65,10 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     if traces.count("-") > 1:
         raise UsageError("standard input can be read only once")
     suppressions = load_suppressions(given["suppressions"])
-    options = replay_settings(given, suppressions, limit=None if given["every"] else given["limit"] or 1)
+    options = replace(
+        replay_settings(given, suppressions, limit=None if given["every"] else given["limit"] or 1),
+        consequence=True, only=frozenset(given["only"]),
+    )  # fmt: skip
     codes: list[int] = []
     outcomes: list[Outcome] = []
     with open_output(output, force=force, inputs=traces) as write:
@@ -66,10 +79,11 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
             except HbtraceError as error:  # a trace that cannot be read does not hide the others
                 if len(traces) == 1:
                     raise
-                click.echo(f"hbtrace: {error}", err=True)
+                show.failed(path, error)
                 codes.append(error.exit_code)
         verdict = _verdict(outcomes, suppressions)
         show.end(outcomes, verdict)
+    _say_what_matches_nothing(options, outcomes)
     if suppressions is not None:
         warn(suppressions.complaints())
     codes.append(exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"]))
@@ -107,6 +121,19 @@ def _verdict(outcomes: Iterable[Outcome], suppressions: Suppressions | None) -> 
     return verdict
 
 
+def _say_what_matches_nothing(options: Options, outcomes: Sequence[Outcome]) -> None:
+    """A filter of which no trace has ever heard may be a typing error: `no race` then means nothing."""
+    from hbtrace.compare.sides import in_neither, unmatched
+
+    nowhere: dict[str, set[str]] | None = None
+    for outcome in outcomes if options.filters else ():
+        nowhere = in_neither(unmatched(options.filters, outcome), nowhere)
+    for option, values in (nowhere or {}).items():
+        for value in sorted(values):
+            where = "the trace" if len(outcomes) == 1 else "any trace"
+            click.echo(f"note: --{option} {value}: matches no {option} of {where}", err=True)
+
+
 class _Shower:
     """Writes text and lines trace by trace, documents at the end."""
 
@@ -116,7 +143,13 @@ class _Shower:
         self._form = given["format"]
         self._several = several
         self._shown = 0
+        self._failures: list[dict[str, Any]] = []
         self.pasted = False
+
+    def failed(self, path: str, error: HbtraceError) -> None:
+        """A trace of several that could not be analyzed: said at once, and in the document."""
+        click.echo(f"hbtrace: {error}", err=True)
+        self._failures.append({"path": path, "error": str(error), "exit_code": error.exit_code})
 
     def trace(self, outcome: Outcome) -> None:
         from hbtrace.cli.output import warn
@@ -158,7 +191,7 @@ class _Shower:
         if self._form == "json" and (outcomes or self._several):
             from hbtrace.report import json
 
-            self._write(json.document(outcomes, several=self._several))
+            self._write(json.document(outcomes, self._failures, several=self._several))
         elif self._form not in ("text", "json", "jsonl"):
             self._write(render_verdict(verdict, self._form, self._given["fail_on"]))
 

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 
 @click.group(
+    invoke_without_command=True,
     epilog="""\b
 Examples:
   hbtrace baseline write run.arrow -o races.toml
   hbtrace baseline check races.toml run.arrow
 """
 )
-def command() -> None:
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Known races in a file for git: write it once, then fail on new ones only."""
+    if ctx.invoked_subcommand is None:
+        raise click.UsageError("say `write` or `check`", ctx)
 
 
 @command.command()
@@ -83,7 +87,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     verdict = baseline.check(known, side, today(), options.filters)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
     with open_output(output, force=force, inputs=(file, *traces)) as write_out:
-        write_out(_rendered(verdict, given))
+        write_out(_rendered(verdict, output, given))
     warn(verdict.warnings)
     if given["prune"]:
         pruned = baseline.prune(known, verdict)
@@ -92,12 +96,13 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     return exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
 
 
-def _rendered(verdict: Verdict, given: dict[str, Any]) -> str | bytes:
+def _rendered(verdict: Verdict, output: str | None, given: dict[str, Any]) -> str | bytes:
     from hbtrace.cli.gate import render_verdict
+    from hbtrace.cli.output import terminal_width
     from hbtrace.report import diff as report
 
     if given["format"] == "text":
-        return report.render_text(verdict, {}, verbose=given["verbose"])
+        return report.render_text(verdict, {}, verbose=given["verbose"], width=terminal_width(output))
     if given["format"] == "json":
         return report.document(verdict, {})
     if given["format"] == "jsonl":

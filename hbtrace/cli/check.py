@@ -26,7 +26,7 @@ Examples:
 @click.option("--list", "listing", is_flag=True, help="List the checks.")
 @click.option("--explain", metavar="ID", help="What a check looks at, why it matters, what mends it.")
 @replay_options
-@output_options(("text", "json"))
+@output_options(("text", "json", "jsonl", "markdown", "github", "sarif", "junit"))
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Check recorded runs against the rules of the scheduler, and say what a clean run is worth.
 
@@ -38,6 +38,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     from hbtrace.checks import require
     from hbtrace.cli.output import open_output, warn
     from hbtrace.report import check as report
+    from hbtrace.report import check_formats
 
     if given["listing"] or given["explain"] is not None:
         with open_output(output, force=force) as write:
@@ -48,7 +49,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     if traces.count("-") > 1:
         raise UsageError("standard input can be read only once")
     wanted = [] if given["require"] is None else require.parse(given["require"])
-    several, codes, objects = len(traces) > 1, [0], []
+    several, codes, objects, failures, told = len(traces) > 1, [0], [], [], []
     with open_output(output, force=force) as write:
         for number, path in enumerate(traces):
             try:
@@ -58,16 +59,22 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
                     raise
                 click.echo(f"hbtrace: {error}", err=True)
                 codes.append(error.exit_code)
+                failures.append({"path": path, "error": str(error), "exit_code": error.exit_code})
+                told.append(check_formats.Told(path, error=str(error)))
                 continue
             warn(checked.warnings)
             unmet = require.unmet(wanted, checked.coverage)
             codes.append(4 if unmet else 1 if checked.failed else 0)
             if given["format"] == "json":
                 objects.append(report.trace_object(checked, unmet))
+            elif given["format"] != "text":
+                told.append(check_formats.Told(path, checked, unmet))
             else:
                 write((f"{chr(10) if number else ''}== {path}\n\n" if several else "") + report.render(checked, unmet))
         if given["format"] == "json":
-            write(report.document(objects, several=several))
+            write(report.document(objects, failures, several=several))
+        elif given["format"] != "text":
+            write(check_formats.render(given["format"], told))
     return min(codes, key=(70, 3, 2, 4, 1, 0).index)
 
 
@@ -89,4 +96,6 @@ def _documentation(given: dict[str, Any]) -> str:
     rules = list(RULES) if given["explain"] is None else [rule(given["explain"])]
     if given["format"] == "json":
         return report.rules_json(rules)
+    if given["format"] != "text":
+        raise UsageError("--list and --explain print `--format text` or `json`")
     return report.list_text(rules) if given["explain"] is None else report.explain_text(rules[0])

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import IO
 
 import click
@@ -79,6 +80,11 @@ def _to_stdout(data: str | bytes) -> None:
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
+
+
+def terminal_width(output: str | None) -> int | None:
+    """Characters of a line, where the result goes to a terminal; None for a file, a pipe, or `-o`."""
+    return get_terminal_size().columns if output is None and sys.stdout.isatty() else None
 
 
 def warn(sentences: Iterable[str]) -> None:

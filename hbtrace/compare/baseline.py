@@ -117,7 +117,7 @@ def check(baseline: Baseline, side: Side, today: date, filters: Filters | None =
     """
     filters = filters or Filters()
     ids = identities([*baseline.races, *side.races])
-    out = Verdict("baseline check", warnings=list(side.warnings))
+    out = Verdict("baseline check", warnings=list(side.warnings), coverage={"head": side.coverage})
     for canonical, seen in side.races.items():
         if seen.occurrences is None:
             continue

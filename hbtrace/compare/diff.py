@@ -39,6 +39,7 @@ def diff(base: Side, head: Side) -> Verdict:
     out.notes.sort()
     out.notes += _changed_backends(base, head)
     out.warnings = [*base.warnings, *head.warnings]
+    out.coverage = {"base": base.coverage, "head": head.coverage}
     return out
 
 
@@ -102,7 +103,7 @@ def _changed_backends(base: Side, head: Side) -> list[str]:
             for side in (base, head)
         )
         for key in sorted({key for key, _ in before ^ after}):
-            values = [", ".join(sorted(v for k, v in side if k == key)) or "not told" for side in (before, after)]
+            values = [" or ".join(sorted(v for k, v in side if k == key)) or "not told" for side in (before, after)]
             out.append(f"backend {name}: {key} {values[0]} -> {values[1]}")
     return out
 

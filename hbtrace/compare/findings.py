@@ -9,6 +9,7 @@ from typing import Literal
 from hbtrace.compare.select import Selection
 from hbtrace.compare.sides import Occurrences
 from hbtrace.compare.suppressions import Suppression
+from hbtrace.compare.worth import Worth
 from hbtrace.replay.races import Report
 
 State = Literal["found", "new", "persisting", "fixed", "moved", "not exercised"]
@@ -27,6 +28,8 @@ class Finding:
     was: str | None = None
     """The id under which a moved race is known on the other side."""
     trace: str = ""
+    consequence: str | None = None
+    """What the race comes to, `live`, `dead` or `unknown`; None where that was not asked for."""
 
     @property
     def counts(self) -> bool:
@@ -45,6 +48,8 @@ class Verdict:
     warnings: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     """Why the sides cannot be compared; empty where they can."""
+    coverage: dict[str, Worth] = field(default_factory=dict)
+    """By side, `base` and `head`, what its runs exercised."""
 
     @property
     def comparable(self) -> bool:
@@ -74,6 +79,7 @@ def findings_of(selection: Selection, trace: str) -> list[Finding]:
             head=Occurrences(found.count, found.count),
             suppression=found.suppression,
             trace=trace,
+            consequence=None if selection.judged is None else selection.judged.races.get(canonical),
         )
         for canonical, found in selection.found.items()
     ]

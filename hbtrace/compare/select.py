@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from hbtrace.compare.identity import SHORTEST, full_identity, identities
 from hbtrace.compare.suppressions import Suppression, Suppressions
 from hbtrace.replay.races import Access, Report, Signature
+
+if TYPE_CHECKING:
+    from hbtrace.explain.judged import Judged
 
 Span = tuple[int, int]
 """Inclusive numbers, lowest and highest."""
@@ -117,6 +121,8 @@ class Selection:
     """By canonical signature."""
     known: dict[Signature, Found] = field(default_factory=dict)
     """By canonical signature, all races; of those that the filters hide the count is 0."""
+    judged: Judged | None = None
+    """What the reports come to, if that was asked for and there are any."""
 
     @property
     def found(self) -> dict[Signature, Found]:
@@ -143,9 +149,16 @@ class Selection:
 
 
 def select(
-    reports: Iterable[Report], filters: Filters, limit: int | None, suppressions: Suppressions | None = None
+    reports: Iterable[Report],
+    filters: Filters,
+    limit: int | None,
+    suppressions: Suppressions | None = None,
+    also: Callable[[Report], bool] | None = None,
 ) -> Selection:
-    """Keep `limit` reports of each distinct race that passes the filters; None keeps every one."""
+    """Keep `limit` reports of each distinct race that passes the filters; None keeps every one.
+
+    also: one filter more, asked of reports that pass the others (but for the filter by id).
+    """
     out = Selection()
     groups: dict[tuple[Signature, int], Race] = {}
     seen: set[Signature] = set()
@@ -156,7 +169,7 @@ def select(
         if known is None:
             known = out.known[report.canonical] = Found(report)
         suppression = suppressions.find(report) if suppressions is not None else None
-        if not filters.accepts(report):
+        if not filters.accepts(report) or (also is not None and not also(report)):
             continue
         known.add(report, suppression)
         race = groups.get((report.signature, id(suppression)))

@@ -16,6 +16,7 @@ from hbtrace.compare.identity import identities
 from hbtrace.compare.select import Filters, Found, is_id_of
 from hbtrace.compare.suppressions import Suppression
 from hbtrace.compare.workload import Key, Workload, workload_of
+from hbtrace.compare.worth import Worth
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.replay.races import KINDS, Report, Signature
 from hbtrace.source import open_source, pasted_reports
@@ -70,8 +71,9 @@ class Side:
     counters: dict[str, int] = field(default_factory=dict)
     """The most that one run did."""
     backends: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
-    """The attributes of each backend, as sorted pairs of text."""
+    """The attributes of each backend, as sorted pairs of words."""
     workloads: dict[Key, Workload] = field(default_factory=dict)
+    coverage: Worth = field(default_factory=Worth)
     warnings: list[str] = field(default_factory=list)
     unmatched: dict[str, set[str]] | None = None
     """By filter option, the values that match nothing of any run of this side; None before the first."""
@@ -85,15 +87,13 @@ class Side:
         for name, count in outcome.exercise.counters().items():
             self.counters[name] = max(count, self.counters.get(name, 0))
         self.backends |= outcome.exercise.backends
+        self.coverage.add(outcome.coverage)
         for canonical, found in outcome.selection.known.items():
             seen = self.races.setdefault(canonical, Seen(found.report))
             seen.add(found)
             seen.workloads.add(workload.key)
         self.warnings += [f"{outcome.path}: {w.removeprefix(outcome.path + ': ')}" for w in outcome.warnings]
-        unmatched = _unmatched(filters, outcome)
-        if self.unmatched is not None:
-            unmatched = {key: values & self.unmatched[key] for key, values in unmatched.items()}
-        self.unmatched = unmatched
+        self.unmatched = in_neither(unmatched(filters, outcome), self.unmatched)
 
 
 def traces_of(place: str) -> list[str]:
@@ -157,7 +157,13 @@ def check_filters(filters: Filters, sides: Sequence[Side], known: Iterable[Signa
             raise UsageError(f"--id {value}: is no race of either side, so nothing would be compared")
 
 
-def _unmatched(filters: Filters, outcome: Outcome) -> dict[str, set[str]]:
+def in_neither(some: dict[str, set[str]], others: dict[str, set[str]] | None) -> dict[str, set[str]]:
+    """What two runs have `unmatched`; None: there is no other."""
+    return some if others is None else {key: values & others[key] for key, values in some.items()}
+
+
+def unmatched(filters: Filters, outcome: Outcome) -> dict[str, set[str]]:
+    """By filter option, the values that match nothing of a run."""
     did = outcome.exercise
     named = {
         "tensor": (filters.tensor, did.tensors),

@@ -60,7 +60,7 @@ def workload_of(outcome: Outcome) -> Workload:
         {name: counters[name] for name in _AMOUNTS},
         {name: counters[name] for name in _KINDS_OF_WORK},
         frozenset(backend["name"] for backend in backends),
-        frozenset(backend["name"] for backend in backends if backend.get("synchronous") != "True"),
+        frozenset(backend["name"] for backend in backends if backend.get("synchronous") != "yes"),
         tuple(limits),
         dict(did.roots),
     )

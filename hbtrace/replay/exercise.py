@@ -26,7 +26,7 @@ class Exercise:
     windows: int = 0
     """Host writes of a tensor that work issued since its last write reads: where an input race can be."""
     backends: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
-    """The attributes of each backend, name among them, as sorted pairs of text."""
+    """The attributes of each backend, name among them, as sorted pairs of words (`Columns.attributes`)."""
     roots: dict[str, int] = field(default_factory=dict)
     """READ and WRITTEN by the name of a root tensor, a scheduler's copy without its slot."""
     tensors: set[str] = field(default_factory=set)

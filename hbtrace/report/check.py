@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from hbtrace.checks.model import count
 from hbtrace.report.text import table
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def _summary(checked: Checked) -> list[str]:
     if checked.races:
         sorts = ", ".join(f"{sort} {number}" for sort, number in sorted(checked.sorts.items()))
         lines.append(
-            f"{checked.races} reports of {checked.distinct} distinct races ({sorts}); hbtrace analyze shows them"
+            f"{count(checked.races, 'report')} of {count(checked.distinct, 'distinct race')} ({sorts});"
+            " hbtrace analyze shows them"
         )
     else:
         lines.append("no race")
@@ -69,6 +71,8 @@ def coverage_lines(coverage: Coverage) -> list[str]:
     lines += [f"  {reason}" for reason in coverage.reasons]
     counters = ", ".join(f"{name} {number}" for name, number in coverage.counters.items())
     lines += textwrap.wrap(counters, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    for sentence in coverage.told:
+        lines += textwrap.wrap(sentence, _WIDTH, initial_indent="  ", subsequent_indent="  ")
     lines += [f"  try: {advice}" for advice in coverage.advice]
     if coverage.reports:
         lines.append(coverage.hidden_line())
@@ -93,9 +97,10 @@ def trace_object(checked: Checked, unmet: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def document(traces: Sequence[dict[str, Any]], *, several: bool) -> str:
-    """The JSON document of one trace, or of several."""
-    whole = {"format": FORMAT, "traces": list(traces)} if several else {"format": FORMAT, **traces[0]}
+def document(traces: Sequence[dict[str, Any]], errors: Sequence[dict[str, Any]] = (), *, several: bool) -> str:
+    """The JSON document of one trace, or of several; `errors`: `path`, `error`, `exit_code` of those not read."""
+    whole: dict[str, Any] = {"format": FORMAT}
+    whole |= {"traces": list(traces), "errors": list(errors)} if several else traces[0]
     return orjson.dumps(whole, option=_JSON).decode()
 
 

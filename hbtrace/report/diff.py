@@ -8,34 +8,42 @@ import orjson
 
 from hbtrace.compare.findings import Finding, Verdict
 from hbtrace.compare.sides import Occurrences
+from hbtrace.compare.worth import lines as coverage_lines
 from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.markdown import headline
 from hbtrace.report.text import block, table
-from hbtrace.report.words import count, occurrences, short_kind, sides, tensors
+from hbtrace.report.words import columns, count, reported, short_kind, sides, tensors
 
 _STATES = ("new", "moved", "persisting", "not exercised", "fixed")
 
 
-def render_text(verdict: Verdict, workload: dict[str, tuple[int, int]], *, verbose: bool) -> str:
-    """What cannot be compared first, then the races by state, what is new in full, then the workloads."""
+def render_text(
+    verdict: Verdict, workload: dict[str, tuple[int, int]], *, verbose: bool, width: int | None = None
+) -> str:
+    """What cannot be compared first, then the races by state, what is new in full, then the workloads.
+
+    width: of the terminal, if it is one, for the table of races.
+    """
     counted = [finding for finding in verdict.findings if finding.suppression is None]
     said = [*verdict.reasons, *verdict.notes]
     parts = ["\n".join(said)] if said else []
     parts += [block(finding.report) for finding in counted if finding.state == "new" or verbose]
     parts.append(headline(verdict, counted))
     if counted:
-        parts.append("\n".join(_table(counted)))
+        parts.append("\n".join(_table(counted, verdict, width)))
     if workload:
         head = ("workload", "base", "head")
         rows = [(name.replace("_", " "), f"{b:,}", f"{h:,}") for name, (b, h) in workload.items()]
         parts.append("\n".join(table(head, rows, right=frozenset({1, 2}))))
+    if told := coverage_lines(verdict.coverage):
+        parts.append("\n".join(told))
     if verdict.suppressed:
         parts.append(f"suppressed: {count(verdict.suppressed, 'distinct race')}")
     return "\n\n".join(parts) + "\n"
 
 
-def _table(findings: list[Finding]) -> list[str]:
-    head = ("state", "id", "kind", "buffer", "tensor", "earlier", "current", "base", "head")
+def _table(findings: list[Finding], verdict: Verdict, width: int | None) -> list[str]:
+    head = ("state", "id", "kind", "buffer", "tensor", "earlier", "current", *columns(verdict))
     rows = [
         (
             finding.state,
@@ -44,12 +52,11 @@ def _table(findings: list[Finding]) -> list[str]:
             finding.report.buffer,
             tensors(finding.report.signature),
             *sides(finding),
-            occurrences(finding.base),
-            occurrences(finding.head),
+            *reported(finding, verdict),
         )
         for finding in sorted(findings, key=lambda f: (_STATES.index(f.state), f.ident))
     ]
-    return table(head, rows)
+    return table(head, rows, width=width)
 
 
 def document(verdict: Verdict, workload: dict[str, tuple[int, int]]) -> bytes:
@@ -62,6 +69,7 @@ def document(verdict: Verdict, workload: dict[str, tuple[int, int]]) -> bytes:
     whole["suppressed"] = verdict.suppressed
     whole["notes"] = verdict.notes
     whole["workload"] = {name: {"base": base, "head": head} for name, (base, head) in workload.items()}
+    whole["coverage"] = {side: worth.to_object() for side, worth in verdict.coverage.items()}
     whole["warnings"] = verdict.warnings
     return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 

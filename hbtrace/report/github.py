@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hbtrace.compare.findings import Finding, Verdict
+from hbtrace.compare.worth import lines as coverage_lines
 from hbtrace.report.markdown import headline
 from hbtrace.report.words import occurrences, sentence
 
@@ -12,21 +13,23 @@ from hbtrace.report.words import occurrences, sentence
 def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
     """Errors for what fails, warnings for other races and what was not exercised, notices for what is fixed."""
     counted = [finding for finding in verdict.findings if finding.suppression is None]
-    lines = [_annotation(finding, failing=failing(finding)) for finding in counted]
-    lines += [_command("warning", "hbtrace", sentence) for sentence in verdict.sentences]
+    lines = [_of(finding, failing=failing(finding)) for finding in counted]
+    lines += [annotation("warning", "hbtrace", sentence) for sentence in verdict.sentences]
+    lines += [annotation("notice", "hbtrace", line) for line in coverage_lines(verdict.coverage)]
     told = headline(verdict, counted) + (f", {verdict.suppressed} suppressed" if verdict.suppressed else "")
-    lines.append(_command("notice", f"hbtrace {verdict.verb}", told))
+    lines.append(annotation("notice", f"hbtrace {verdict.verb}", told))
     return "\n".join(lines) + "\n"
 
 
-def _annotation(finding: Finding, *, failing: bool) -> str:
+def _of(finding: Finding, *, failing: bool) -> str:
     level = "error" if failing else "notice" if finding.state == "fixed" else "warning"
     state = "race" if finding.state == "found" else f"{finding.state} race"
     seen = occurrences(finding.head or finding.base)
-    return _command(level, f"{state} {finding.ident}", f"{sentence(finding)} (reports: {seen})")
+    told = f"reports: {seen}" + (f"; comes to: {finding.consequence}" if finding.consequence else "")
+    return annotation(level, f"{state} {finding.ident}", f"{sentence(finding)} ({told})")
 
 
-def _command(level: str, title: str, message: str) -> str:
+def annotation(level: str, title: str, message: str) -> str:
     return f"::{level} title={_property(title)}::{_data(message)}"
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from hbtrace.info import CAN_ARISE, NOT_KNOWN, Device, Info, event_counts
+from hbtrace.info import CAN_ARISE, NOT_KNOWN, Device, Hazard, Info, assumed, assumed_of, event_counts
 from hbtrace.report.text import table
 from hbtrace.trace.holdings import FLAGS, Queue, Touch
 
@@ -49,8 +49,6 @@ def render(info: Info) -> str:
 def _head(info: Info) -> list[str]:
     meta, contents = info.meta, info.contents
     engine = " ".join(word for word in (meta["engine"], meta["engine_version"]) if word)
-    threads = {"one": "one actor", "ordered": "an actor each, ordered by release and acquire"}[meta["threads"]]
-    seen = spans((number, number) for number in sorted(contents.threads)) or "none"
     dropped = f", {info.dropped_bytes:,} bytes dropped" if info.dropped_bytes else ""
     lines = [
         *_pair("trace", info.path),
@@ -60,12 +58,22 @@ def _head(info: Info) -> list[str]:
         *_pair("command", shlex.join(meta["command"]) if meta["command"] else None),
         *_pair("started", meta["started_at"]),
         *_pair("time", _time(info)),
-        *_pair("threads", f"{seen} ({threads})"),
+        *_pair("threads", _threads(contents.threads, meta["threads"])),
         *_pair("notes", meta["notes"]),
     ]
     for number, (name, value) in enumerate((meta["env"] or {}).items()):
         lines += _pair("" if number else "env", f"{name}={value}")
     return lines
+
+
+def _threads(numbers: set[int], mode: str) -> str:
+    """How many, which, and what the replay takes them for."""
+    if not numbers:
+        return "no access or edge by a host thread"
+    many = len(numbers)
+    which = "" if numbers == {0} else f" ({spans((number, number) for number in sorted(numbers))})"
+    actors = "an actor each, ordered by release and acquire" if mode == "ordered" else "one actor"
+    return f"{many:,} host {_s('thread', many)}{which}, {actors if many > 1 else 'one actor'}"
 
 
 def _time(info: Info) -> str:
@@ -95,18 +103,20 @@ def _ring(depth: int | None) -> str:
 
 
 def _device(info: Info, device: Device) -> list[str]:
-    """A heading, then the attributes of its queues: once for queues that have the same."""
-    lines = [f"device {device.name}" + (f" ({device.type})" if device.type else "")]
+    """The attributes of its queues, once for queues that have the same, each time under a heading."""
+    heading = f"device {device.name}" + (f" ({device.type})" if device.type else "")
+    lines = [heading]
     alike: dict[tuple[Any, ...], list[Queue]] = {}
     for queue in device.queues:
         key = (*queue.flags.values(), *(None if x is None else tuple(x) for x in (queue.accepts, queue.drains)))
         alike.setdefault((*key, queue.type, info.hazards[queue]), []).append(queue)
     for queues in alike.values():
         if len(lines) > 1:
-            lines.append("")
+            lines += ["", f"{heading}, other queues"]
         first, hazard = queues[0], info.hazards[queues[0]]
         lines += _pair("  queues", ", ".join(queue.name for queue in queues))
         lines += _pair("  hazard", f"{hazard.verdict}: {hazard.reason}")
+        lines += _pair("  decided by", _decided(first, hazard))
         lines += _pair("  attributes", _attributes(first) if first.row >= 0 else "never defined")
         lines += _pair("  accepts", _words(first.accepts))
         lines += _pair("  drains", ", ".join(first.drains) if first.drains else None)
@@ -116,6 +126,21 @@ def _device(info: Info, device: Device) -> list[str]:
             for name, touch in sorted(queue.touched.items()):
                 lines += _pair("  in place", _in_place(queue, name, touch, named=len(queues) > 1))
     return lines
+
+
+def _decided(queue: Queue, hazard: Hazard) -> str | None:
+    """What is declared, what is assumed and of which versions; nothing where no attribute decided."""
+    declared = f"what the trace declares ({', '.join(hazard.declared)})" if hazard.declared else ""
+    if not hazard.assumed:
+        return declared
+    full = assumed(queue)
+    words = [_assumption(key, full) for key in hazard.assumed]
+    told = f"what is assumed of {assumed_of(queue)}: {', '.join(words)}"
+    return f"{declared} and {told}" if declared else told
+
+
+def _assumption(key: str, full: Queue) -> str:
+    return f"accepts {_words(full.accepts)}" if key == "accepts" else _FLAG_WORDS[key][not full.flags[key]]
 
 
 def _in_place(queue: Queue, name: str, touch: Touch, *, named: bool) -> str:
@@ -343,7 +368,14 @@ def _queue_object(info: Info, queue: Queue) -> dict[str, Any]:
             {"buffer_type": name, "works": t.works, "bytes_read": t.read, "bytes_written": t.written}
             for name, t in sorted(queue.touched.items())
         ],
-        "hazard": {"verdict": hazard.verdict, "reason": hazard.reason, "buffer_types": hazard.buffer_types},
+        "hazard": {
+            "verdict": hazard.verdict,
+            "reason": hazard.reason,
+            "buffer_types": hazard.buffer_types,
+            "declared": hazard.declared,
+            "assumed": hazard.assumed,
+            "assumed_of": assumed_of(queue) if hazard.assumed else None,
+        },
     }
 
 

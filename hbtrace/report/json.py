@@ -57,38 +57,56 @@ def _access(access: Access) -> dict[str, Any]:
 
 
 def _path(outcome: Outcome) -> str:
-    """The path; bytes of a file's name that are no text are told, for JSON is text."""
-    return outcome.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return _text(outcome.path)
+
+
+def _text(path: str) -> str:
+    """A path; bytes of a file's name that are no text are told, for JSON is text."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def trace_object(outcome: Outcome) -> dict[str, Any]:
     """One trace of the document."""
     selection = outcome.selection
+    reports = [_judged(outcome, report, mark) for report, mark in selection.all_marked()]
     return {
         "trace": {"path": _path(outcome), "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes},
         "races": selection.races,
         "distinct": selection.distinct,
         "shown": selection.shown,
         "suppressed": selection.suppressed,
-        "reports": [report_object(r, selection.ids[r.canonical], mark) for r, mark in selection.all_marked()],
+        "reports": reports,
         "warnings": outcome.warnings,
         "coverage": {} if outcome.coverage is None else outcome.coverage.to_object(),
         "remarks": outcome.remarks,
     }
 
 
-def document(outcomes: Sequence[Outcome], *, several: bool) -> bytes:
-    """One document, with a newline at its end; `several`: traces were asked for, however many could be read."""
+def _judged(outcome: Outcome, report: Report, mark: Suppression | None) -> dict[str, Any]:
+    """A report and what it comes to: null where it was not judged."""
+    found = outcome.consequence_of(report)
+    return report_object(report, outcome.selection.ids[report.canonical], mark) | {
+        "consequence": None if found is None else found.verdict,
+        "consequence_why": None if found is None else found.why,
+        "consequence_row": None if found is None else found.row,
+    }
+
+
+def document(outcomes: Sequence[Outcome], errors: Sequence[dict[str, Any]] = (), *, several: bool) -> bytes:
+    """One document, with a newline at its end; `several`: traces were asked for, however many could be read.
+
+    errors: of each trace that could not be read `path`, `error` (a sentence) and `exit_code`.
+    """
     traces = [trace_object(outcome) for outcome in outcomes]
-    whole = {"format": FORMAT, "traces": traces} if several else {"format": FORMAT, **traces[0]}
+    told = [{**error, "path": _text(error["path"])} for error in errors]
+    whole = {"format": FORMAT, "traces": traces, "errors": told} if several else {"format": FORMAT, **traces[0]}
     return dumps(whole, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def lines(outcome: Outcome) -> Iterator[bytes]:
     """One report a line, with the trace's path in each."""
-    ids = outcome.selection.ids
     for report, mark in outcome.selection.all_marked():
-        yield dumps({"trace": _path(outcome), **report_object(report, ids[report.canonical], mark)}, _LINE)
+        yield dumps({"trace": _path(outcome), **_judged(outcome, report, mark)}, _LINE)
 
 
 def dumps(value: dict[str, Any], option: int) -> bytes:

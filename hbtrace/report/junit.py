@@ -31,7 +31,7 @@ def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
     if not findings:
         Xml.SubElement(suite, "testcase", classname="hbtrace", name="no race")
     if verdict.sentences:
-        Xml.SubElement(suite, "system-err").text = _clean("\n".join(verdict.sentences))
+        Xml.SubElement(suite, "system-err").text = clean("\n".join(verdict.sentences))
     root = Xml.Element("testsuites")
     root.append(suite)
     Xml.indent(root)
@@ -41,17 +41,20 @@ def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
 def _case(suite: Xml.Element, verb: str, finding: Finding, *, failing: bool) -> None:
     """A case's names hold nothing that changes with its state: a reader follows it from run to run."""
     report = finding.report
-    name = _clean(f"{finding.ident} {report.kind} on {report.buffer}: {tensors(report.signature)}")
-    case = Xml.SubElement(suite, "testcase", classname=_clean(f"hbtrace.{finding.trace or verb}"), name=name)
+    name = clean(f"{finding.ident} {report.kind} on {report.buffer}: {tensors(report.signature)}")
+    case = Xml.SubElement(suite, "testcase", classname=clean(f"hbtrace.{finding.trace or verb}"), name=name)
+    if finding.consequence is not None:
+        properties = Xml.SubElement(case, "properties")
+        Xml.SubElement(properties, "property", name="consequence", value=finding.consequence)
     if finding.suppression is not None:
-        Xml.SubElement(case, "skipped", message=_clean(finding.suppression.reason or "suppressed"))
+        Xml.SubElement(case, "skipped", message=clean(finding.suppression.reason or "suppressed"))
     elif failing:
-        failure = Xml.SubElement(case, "failure", type=report.kind, message=_clean(sentence(finding)))
-        failure.text = _clean(block(report))
+        failure = Xml.SubElement(case, "failure", type=report.kind, message=clean(sentence(finding)))
+        failure.text = clean(block(report))
     else:
-        Xml.SubElement(case, "system-out").text = _clean(f"{finding.state}: {sentence(finding)}")
+        Xml.SubElement(case, "system-out").text = clean(f"{finding.state}: {sentence(finding)}")
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """What XML can hold."""
     return _NOT_XML.sub("\ufffd", text)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.report.words import count, occurrences, short_kind, sides, tensors
+from hbtrace.compare.worth import lines
+from hbtrace.report.words import columns, count, reported, short_kind, sides, tensors
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")
 _BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
@@ -17,11 +18,12 @@ def render(verdict: Verdict) -> str:
     counted = [finding for finding in verdict.findings if finding.suppression is None]
     parts = [f"**hbtrace {verdict.verb}**: {headline(verdict, counted)}"]
     if counted:
-        parts.append("\n".join(_table(counted, several=verdict.verb != "analyze")))
+        parts.append("\n".join(_table(counted, verdict)))
     if verdict.suppressed:
         parts.append(f"{count(verdict.suppressed, 'distinct race')} suppressed")
-    if verdict.sentences:
-        parts.append("\n".join(f"- {_escaped(sentence)}" for sentence in verdict.sentences))
+    said = [*verdict.sentences, *lines(verdict.coverage)]
+    if said:
+        parts.append("\n".join(f"- {escaped(sentence)}" for sentence in said))
     return "\n\n".join(parts) + "\n"
 
 
@@ -40,31 +42,31 @@ def headline(verdict: Verdict, findings: Sequence[Finding]) -> str:
 _ORDER = ("new", "persisting", "moved", "not exercised", "fixed")
 
 
-def _table(findings: Sequence[Finding], *, several: bool) -> list[str]:
+def _table(findings: Sequence[Finding], verdict: Verdict) -> list[str]:
+    stated = verdict.verb != "analyze"
+    judged = any(finding.consequence for finding in findings)
     head = ["id", "kind", "buffer", "tensor", "earlier", "current"]
-    head = ["state", *head, "base", "head"] if several else [*head, "reports"]
-    lines = [_row(head), _row(["---"] * len(head))]
+    head = [*(["state"] if stated else []), *head, *(["comes to"] if judged else []), *columns(verdict)]
+    lines = [row(head), row(["---"] * len(head))]
     for finding in sorted(findings, key=lambda f: ((*_ORDER, "found").index(f.state), f.ident, f.trace)):
         report = finding.report
         cells = [
             f"`{finding.ident}`" + (f" (was `{finding.was}`)" if finding.was else ""),
             short_kind(report.kind),
-            _escaped(report.buffer),
-            _escaped(tensors(report.signature)),
-            *map(_escaped, sides(finding)),
+            escaped(report.buffer),
+            escaped(tensors(report.signature)),
+            *map(escaped, sides(finding)),
         ]
-        if several:
-            cells = [finding.state, *cells, occurrences(finding.base), occurrences(finding.head)]
-        else:
-            cells.append(occurrences(finding.head))
-        lines.append(_row(cells))
+        comes_to = [finding.consequence or "-"] if judged else []
+        cells = [*([finding.state] if stated else []), *cells, *comes_to, *reported(finding, verdict)]
+        lines.append(row(cells))
     return lines
 
 
-def _row(cells: Sequence[str]) -> str:
+def row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """A name as it is: no markup, no line break, no cell border."""
     return _SPECIAL.sub(r"\\\1", _BREAKS.sub(" ", text))

@@ -87,6 +87,8 @@ def _result(finding: Finding) -> dict[str, Any]:
             "head": occurrences(finding.head),
         },
     }
+    if finding.consequence is not None:
+        result["properties"]["consequence"] = finding.consequence
     if finding.state in _STATES:
         result["baselineState"] = _STATES[finding.state]
     if finding.suppression is not None:

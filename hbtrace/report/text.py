@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Final
 
 from hbtrace.analysis import Outcome
 from hbtrace.compare.select import Race, Selection
 from hbtrace.compare.suppressions import suppression_block
 from hbtrace.replay.races import Access, Report
 from hbtrace.report.words import count, short_kind, tensors
+
+if TYPE_CHECKING:
+    from hbtrace.explain.judged import Judged
 
 
 def block(report: Report) -> str:
@@ -32,7 +36,7 @@ def _what(access: Access) -> str:
     return f"{name} <- {access.root} ({access.label})" if access.is_view else f"{name} ({access.label})"
 
 
-def details(report: Report, ident: str) -> list[str]:
+def details(report: Report, ident: str, judged: Judged | None = None) -> list[str]:
     """The lines that `-v` adds under a block."""
     lines = [f"    id       {ident}"]
     for title, access in (("earlier", report.earlier), ("current", report.current)):
@@ -45,6 +49,10 @@ def details(report: Report, ident: str) -> list[str]:
             lines.append(f"             view of tensor {access.root_id}: {access.tensor} <- {access.root}")
     exact = "may be wider than what was touched" if report.approx else "exact"
     lines.append(f"    bytes    {report.bytes} in conflict, {exact}")
+    if judged is not None:
+        found = judged.of(report)
+        told = "not judged" if found is None else f"{found.verdict}: {found.why}"
+        lines.append(f"    comes to {told}")
     return lines
 
 
@@ -53,7 +61,7 @@ def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) ->
     for report in selection.reports:
         lines = [block(report)]
         if verbose:
-            lines += details(report, selection.ids[report.canonical])
+            lines += details(report, selection.ids[report.canonical], selection.judged)
         if report.repeats > 1:
             lines.append(f"  ... and {count(report.repeats - 1, 'more report')} of this race")
         if suppression:
@@ -64,7 +72,8 @@ def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) ->
 def render(outcome: Outcome, *, verbose: bool, colour: bool, suppression: bool = False) -> str:
     """Everything `analyze` prints of one trace."""
     parts = list(blocks(outcome.selection, verbose=verbose, suppression=suppression))
-    lines = summary(outcome.selection, outcome.rows) + _coverage(outcome)
+    width = get_terminal_size().columns if colour else None  # a narrow terminal would break each line of a table
+    lines = summary(outcome.selection, outcome.rows, width) + _coverage(outcome)
     if colour:  # a name must not steer a terminal; piped text has it as it is
         parts = [_coloured(_harmless(part)) for part in parts]
         lines = [_harmless(line) for line in lines]
@@ -104,9 +113,17 @@ def spans(numbers: Iterable[int]) -> str:
     return ", ".join("-" if lo < 0 else str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in out)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:
-    """Aligned columns, two spaces apart, nothing at the ends of lines."""
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), width: int | None = None
+) -> list[str]:
+    """Aligned columns, two spaces apart, nothing at the ends of lines.
+
+    width: characters of a line of the terminal; what is longer loses the middle of its longest words, `attn_...mask`.
+    """
     widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
+    if width is not None:
+        widths = _fitted(widths, head, width)
+        head, *rows = [[_elided(cell, w) for cell, w in zip(row, widths, strict=True)] for row in [head, *rows]]
     return [
         "  ".join(
             f"{cell:>{w}}" if k in right else f"{cell:<{w}}"
@@ -116,8 +133,30 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozense
     ]
 
 
-def summary(selection: Selection, rows: int) -> list[str]:
-    """What the reports come to, and what filters and limits left out."""
+_NARROWEST: Final = 12
+"""Of a column that is cut: enough of a name to know it by."""
+
+
+def _fitted(widths: list[int], head: Sequence[str], width: int) -> list[int]:
+    """Widths that fit in a line, the widest column cut first; what cannot be made to fit stays as it is."""
+    out, least = list(widths), [min(w, max(_NARROWEST, len(title))) for w, title in zip(widths, head, strict=True)]
+    spare = width - 2 * (len(widths) - 1)
+    if sum(least) > spare:
+        return widths
+    while sum(out) > spare:
+        out[max((w, k) for k, w in enumerate(out) if w > least[k])[1]] -= 1
+    return out
+
+
+def _elided(cell: str, width: int) -> str:
+    if len(cell) <= width:
+        return cell
+    tail = (width - 3) // 2
+    return f"{cell[: width - 3 - tail]}...{cell[-tail:]}"
+
+
+def summary(selection: Selection, rows: int, width: int | None = None) -> list[str]:
+    """What the reports come to, and what filters and limits left out. width: as in `table`."""
     reports = count(selection.findings, "report")
     if not selection.races:
         return [f"no race in {count(rows, 'row')}"]
@@ -132,7 +171,7 @@ def summary(selection: Selection, rows: int) -> list[str]:
             f" {count(len(tensors), 'tensor')},"
             f" {count(len(buffers), 'buffer')}, {count(len(pairs), 'pair')} of actors"
         )
-        lines += ["", *_races(groups)]
+        lines += ["", *_races(groups, selection.judged, width)]
     else:
         lines.append("0 reports shown")
     if selection.filtered:
@@ -145,19 +184,22 @@ def summary(selection: Selection, rows: int) -> list[str]:
     return lines + ([""] if told and not selection.filtered else []) + told
 
 
-def _races(groups: Sequence[Race]) -> list[str]:
-    head = ("id", "kind", "buffer", "tensor", "earlier", "current", "reports", "ubatches")
+def _races(groups: Sequence[Race], judged: Judged | None, width: int | None) -> list[str]:
+    """A line for each distinct race, with what it comes to where that was judged."""
+    comes_to = [] if judged is None else ["comes to"]
+    head = ["id", "kind", "buffer", "tensor", "earlier", "current", *comes_to, "reports", "ubatches"]
     rows = [
-        (
+        [
             race.ident,
             short_kind(race.signature[0]),
             race.signature[1],
             tensors(race.signature),
             f"{race.signature[2]} ({race.signature[4]})",
             f"{race.signature[5]} ({race.signature[7]})",
+            *([] if judged is None else [judged.races.get(race.canonical, "-")]),
             str(race.reports),
             spans(race.ubatches),
-        )
+        ]
         for race in sorted(groups, key=lambda r: (-r.reports, r.first_row))
     ]
-    return table(head, rows, right=frozenset({6}))
+    return table(head, rows, right=frozenset({len(head) - 2}), width=width)

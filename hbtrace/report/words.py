@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hbtrace.compare.findings import Finding
+from hbtrace.compare.findings import Finding, Verdict
 from hbtrace.compare.sides import Occurrences
 from hbtrace.replay.races import Access, Signature
 
@@ -26,6 +26,16 @@ def sides(finding: Finding) -> tuple[str, str]:
     """Earlier and current side: actor and label."""
     report = finding.report
     return side(report.earlier, report.signature[2]), side(report.current, report.signature[5])
+
+
+def columns(verdict: Verdict) -> tuple[str, ...]:
+    """The heads of the columns of `reported`: a baseline holds no numbers, so there is one side."""
+    return ("base", "head") if verdict.verb == "diff" else ("reports",)
+
+
+def reported(finding: Finding, verdict: Verdict) -> list[str]:
+    """How often a race was reported, on each side that has numbers."""
+    return [occurrences(side) for side in (finding.base, finding.head)[verdict.verb != "diff" :]]
 
 
 def occurrences(found: Occurrences | None) -> str:

@@ -116,7 +116,10 @@ class Columns:
         return set(np.unique(_integers(self.batch.column(name), -1)).tolist())
 
     def attributes(self, ev: str, row: int) -> tuple[tuple[str, str], ...]:
-        """What a definition says beside its id, as sorted pairs of text; absent keys are left out."""
+        """What a definition says beside its id, as sorted pairs of words; absent keys are left out.
+
+        A flag is `yes` or `no`, a list its elements with commas between, an empty one `nothing`.
+        """
         self._definitions += 1
         few = self._definitions <= _FEW  # decoding whole columns pays only where there are many definitions
         values = (
@@ -124,7 +127,7 @@ class Columns:
             for key in EVENTS[ev]
             if key != "id"
         )
-        return tuple(sorted((key, str(value)) for key, value in values if value is not None))
+        return tuple(sorted((key, _words(value)) for key, value in values if value is not None))
 
     def _values(self, name: str) -> list[Any]:
         """Any column as Python has it, None where absent; for the few columns of definitions."""
@@ -172,6 +175,14 @@ class Columns:
             if known[k]
         )
         return Nodes(marks, listed)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(str(word) for word in value if word is not None) or "nothing"
+    return str(value)
 
 
 def _integers(column: pa.Array, default: int) -> npt.NDArray[np.int64]:

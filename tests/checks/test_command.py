@@ -72,6 +72,11 @@ def test_json(call: Call, ring_off: Path) -> None:
     assert {c["status"] for c in document["checks"]} <= {"findings", "holds", "not checkable"}
     _, out, _ = call("check", ring_off, ring_off, "--format", "json")
     assert len(orjson.loads(out)["traces"]) == 2
+    code, out, _ = call("check", ring_off, ring_off.with_name("none.arrow"), "--format", "json")
+    assert (code, len(orjson.loads(out)["traces"])) == (3, 1)
+    (failed,) = orjson.loads(out)["errors"]
+    assert (failed["path"], failed["exit_code"]) == (str(ring_off.with_name("none.arrow")), 3)
+    assert "cannot be opened" in failed["error"]
 
 
 def test_documentation(call: Call) -> None:

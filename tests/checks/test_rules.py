@@ -79,8 +79,16 @@ def test_a_scheduler_by_hand_without_its_cpu() -> None:
 
 
 def test_what_the_trace_leaves_open_is_taken_from_the_table() -> None:
-    rows = [{k: v for k, v in row.items() if k != "accepts"} for row in set_up(ring=0, integrated=True)]
-    assert found(checked([*rows, *FIRST])) == {"hazard"}
+    def silent(**said: Any) -> list[Event]:
+        rows = [{k: v for k, v in row.items() if k != "accepts"} for row in set_up(ring=0, **said)]
+        return [*rows, alloc(), write()]
+
+    assert found(checked(silent(integrated=True))) == {"hazard"}
+    assert status(checked(silent(integrated=False)), "hazard").startswith("holds")
+    # whether a HIP device is integrated decides what it accepts: with neither, nothing is known, and nothing passes
+    assert status(checked([*silent(), *compute()]), "hazard").startswith("findings")  # it did compute in place
+    rows = [*silent(), {"ev": "graph", "id": 0, "nodes": []}, *compute()]
+    assert status(checked(rows), "hazard").startswith("not checkable: needs")
 
 
 # the ring
@@ -131,7 +139,7 @@ def test_without_markers_of_compute_a_compute_ends_the_round() -> None:
 def test_statistics_of_the_ring() -> None:
     message = next(f.message for f in checked(third(wait())).findings if f.id == "ring-rotation")
     assert message == (
-        "depth 2, slots used 2, rotations 2 (2 in prefill, 0 in decode); one more copy of 1 inputs a slot:"
+        "depth 2, slots used 2, rotations 2 (2 in prefill, 0 in decode); one more copy of 1 input a slot:"
         " 128 B at depth 2, 256 B at depth 3, 384 B at depth 4"
     )
 
@@ -299,7 +307,7 @@ def test_redundant_waits_by_place() -> None:
     result = checked([*set_up(), *FIRST, *twice])
     assert found(result, severity="info") >= {"redundant-wait"}
     message = next(f.message for f in result.findings if f.id == "redundant-wait")
-    assert message == "synchronize of ROCm0 in decode: 1 times nothing was left to order, at most 0.500 ms in all"
+    assert message == "synchronize of ROCm0 in decode: once nothing was left to order, at most 0.500 ms in all"
     assert "redundant-wait" not in found(checked([*set_up(), *FIRST, wait()]), severity="info")
 
 

@@ -144,7 +144,31 @@ def test_the_worst_of_several_exit_codes_counts_and_no_trace_hides_another(hbtra
     assert len(err.splitlines()) == 2
     code, out, _ = hbtrace("analyze", tmp_path / "none.jsonl", INTEGRATED, "--format", "json")
     assert code == 3
-    assert [trace["races"] for trace in json.loads(out)["traces"]] == [30]
+    document = json.loads(out)
+    assert [trace["races"] for trace in document["traces"]] == [30]
+    (failed,) = document["errors"]
+    assert (failed["path"], failed["exit_code"]) == (str(tmp_path / "none.jsonl"), 3)
+    assert "no event" in failed["error"]
+    assert json.loads(hbtrace("analyze", INTEGRATED, INTEGRATED, "--format", "json")[1])["errors"] == []
+
+
+@pytest.mark.parametrize("form", ["text", "json", "jsonl"])
+def test_a_filter_that_matches_nothing_of_any_trace_is_noted(hbtrace, form):
+    def notes(*options):
+        code, _, err = hbtrace("analyze", INTEGRATED, CLEAN, "--format", form, *options)
+        return code, err
+
+    unknown = "--tensor inp_toks --buffer ROCm_Host --ubatch 99"
+    code, err = notes(*unknown.split(), "--tensor", "inp_*", "--split", "0-3")
+    assert code == 0
+    assert err.splitlines() == [
+        "note: --tensor inp_toks: matches no tensor of any trace",
+        "note: --buffer ROCm_Host: matches no buffer of any trace",
+        "note: --ubatch 99: matches no ubatch of any trace",
+    ]
+    # known to one of the traces is known; what was seen and did not race needs no note
+    assert notes("--tensor", "FAKE0#inp_pos#0", "--actor", "CPU") == (0, "")
+    assert hbtrace("analyze", INTEGRATED, "--actor", "GPU9")[2] == "note: --actor GPU9: matches no actor of the trace\n"
 
 
 def test_an_output_file_is_not_overwritten_without_force(hbtrace, tmp_path):
@@ -227,3 +251,16 @@ def test_standard_input(tmp_path):
 def test_the_same_input_gives_the_same_output(hbtrace):
     for form in ("text", "json", "jsonl", "markdown", "github", "sarif", "junit"):
         assert hbtrace("analyze", INTEGRATED, "--format", form) == hbtrace("analyze", INTEGRATED, "--format", form)
+
+
+def test_a_table_fits_a_terminal_where_it_can():
+    from hbtrace.report.text import table
+
+    head, row = ("id", "tensor", "reports"), ("R-123456", "a_very_long_name_of_a_tensor_in_layer_7", "12")
+    whole = table(head, [row])
+    assert table(head, [row], width=len(whole[1]) + 9) == whole
+    fitted = table(head, [row], width=40)
+    assert fitted == ["id        tensor                 reports", "R-123456  a_very_lo...n_layer_7  12"]
+    assert len(fitted[0]) == 40
+    # too narrow for any good: left to the terminal
+    assert table(head, [row], width=25) == whole

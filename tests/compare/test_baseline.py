@@ -252,3 +252,21 @@ def test_recorded_runs(hbtrace, tmp_path):
     assert check(hbtrace, file, traces / "discrete.jsonl")[:2] == ({"fixed": 5}, 0)
     assert check(hbtrace, file, traces / "cuda_integrated.jsonl")[1] == 1
     assert check(hbtrace, file, traces / "vulkan.jsonl")[1] == 0
+
+
+def test_there_is_no_column_for_numbers_that_a_file_does_not_hold(hbtrace, base):
+    out = hbtrace("baseline", "check", *base)[1]
+    (head,) = [line for line in out.splitlines() if line.startswith("state ")]
+    assert head.split() == ["state", "id", "kind", "buffer", "tensor", "earlier", "current", "reports"]
+    assert "\ncoverage: partly: " in out
+    out = hbtrace("baseline", "check", *base, "--format", "markdown")[1]
+    assert "| current | reports |\n" in out
+    assert "\n- coverage: partly: " in out
+    assert check(hbtrace, *base)[3]["coverage"].keys() == {"head"}
+
+
+def test_bare_it_says_what_is_missing_in_one_sentence(hbtrace):
+    code, out, err = hbtrace("baseline")
+    assert (code, out) == (2, "")
+    assert err == "hbtrace: say `write` or `check` (`hbtrace baseline -h` shows how it is used)\n"
+    assert "Write the races of TRACE" in hbtrace("baseline", "-h")[1]

@@ -120,7 +120,62 @@ def test_announcing_what_was_inferred_is_no_fall(diff):
 
 def test_a_backend_that_changed_is_told(diff):
     head = run("a", waits=True, integrated=False)
-    assert diff(run("a", integrated=True), head)[1]["notes"] == ["backend GPU0: integrated True -> False"]
+    assert diff(run("a", integrated=True), head)[1]["notes"] == ["backend GPU0: integrated yes -> no"]
+    base, bare = run("a", accepts=["GPU0", "GPU_Host"]), run("a", waits=True, accepts=[])
+    assert diff(base, bare)[1]["notes"] == ["backend GPU0: accepts GPU0, GPU_Host -> nothing"]
+    told = diff([base, run("a")], run("a", accepts=["GPU0"]))[1]["notes"]
+    assert told == ["backend GPU0: accepts GPU0, GPU_Host -> GPU0"]
+
+
+# what the runs of a side exercised
+
+
+def one_ubatch():
+    return run("a", ubatches=1)
+
+
+def two_in_flight():
+    """Nothing is missing: a ubatch of a prompt and one of a token, in flight together."""
+    out = run("a")
+    out[-3]["phase"] = "decode"
+    return out
+
+
+def test_coverage_of_one_run_a_side(diff):
+    coverage = diff(two_in_flight(), one_ubatch())[1]["coverage"]
+    assert coverage["base"] == {
+        "verdict": "exercised", "best": "exercised", "runs": {"exercised": 1, "partly": 0, "not-exercised": 0},
+        "reason": None, "try": None,
+    }  # fmt: skip
+    assert coverage["head"]["verdict"] == coverage["head"]["best"] == "not-exercised"
+    assert coverage["head"]["reason"].startswith("a single ubatch")
+    assert coverage["head"]["try"] == "a smaller `-ub` or a longer prompt"
+
+
+def test_coverage_of_several_runs_has_its_best_and_its_worst(diff, hbtrace, tmp_path):
+    several = [two_in_flight(), one_ubatch(), run("a"), one_ubatch()]
+    coverage = diff(several, two_in_flight())[1]["coverage"]["base"]
+    assert (coverage["verdict"], coverage["best"]) == ("not-exercised", "exercised")
+    assert coverage["runs"] == {"exercised": 1, "partly": 1, "not-exercised": 2}
+    for number, events in enumerate(several):
+        (tmp_path / f"side{number % 2}").mkdir(exist_ok=True)
+        write(tmp_path / f"side{number % 2}" / f"{number}.jsonl", events)
+    out = hbtrace("diff", str(tmp_path / "side0"), str(tmp_path / "side1"))[1]
+    assert "\ncoverage base: partly in 1 of 2 runs, exercised at best: no decode was seen; try generate" in out
+    assert "\ncoverage head: not-exercised in all 2 runs: a single ubatch: nothing was" in out
+    for form in ("markdown", "github"):
+        out = hbtrace("diff", str(tmp_path / "side0"), str(tmp_path / "side1"), "--format", form)[1]
+        assert "coverage base: partly in 1 of 2 runs" in out
+        assert "coverage head: not-exercised in all 2 runs" in out
+
+
+def test_coverage_is_that_of_analyze_and_of_check(diff, hbtrace, tmp_path):
+    path = write(tmp_path / "a.jsonl", run("a"))
+    (line,) = [line for line in hbtrace("analyze", path)[1].splitlines() if line.startswith("coverage: ")]
+    told = hbtrace("diff", path, path)[1].splitlines()
+    for side in ("base", "head"):
+        assert line.replace("coverage", f"coverage {side}") in told
+    assert f"coverage: {diff(run('a'), run('a'))[1]['coverage']['head']['verdict']}\n" in hbtrace("check", path)[1]
 
 
 # several runs of a side
@@ -257,7 +312,7 @@ def rows(name):
 def test_integrated_to_discrete_is_fixed(diff):
     states, document, code = diff(trace("integrated"), trace("discrete"), "--require-comparable")
     assert (states, code) == ({"fixed": 5}, 0)
-    assert document["notes"][-1] == "backend FAKE0: integrated True -> False"
+    assert document["notes"][-1] == "backend FAKE0: integrated yes -> no"
     assert diff(trace("discrete"), trace("integrated"))[::2] == ({"new": 5}, 1)
 
 

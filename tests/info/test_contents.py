@@ -114,7 +114,7 @@ def test_a_buffer_that_changes_its_type_counts_under_both() -> None:
 def test_definitions_only_and_events_only() -> None:
     text = render(info_in(*RUN[1:7]))
     assert "time         not recorded" in text
-    assert "threads      none (one actor)" in text
+    assert "threads      no access or edge by a host thread" in text
     text = render(info_in({"ev": "tensor_set", "tensor": 4}))
     assert "hazard       not known: no backend in the trace" in text
     assert text.endswith("event       rows\ntensor_set     1\n")
@@ -128,7 +128,7 @@ format       events, 9 rows
 engine       llama.cpp
 command      llama-cli -p 'a b'
 time         0 ns (from 5,000 to 5,000 ns)
-threads      0 (one actor)
+threads      1 host thread, one actor
 env          GGML_X=1
 
 hazard       can arise on G0; input ring engaged, depth 2
@@ -137,6 +137,7 @@ device G0
   queues     G0
   hazard     can arise: asynchronous (the default: the trace does not say) and
              computes in place on G_Host, which the CPU slot was handed
+  decided by what the trace declares (accepts)
   attributes asynchronous by default; not said: synchronous, events, integrated,
              host buffer
   accepts    G_Host

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from hbtrace.info import Info
+from hbtrace.report.info import document, render
 from tests.info.memory import info_in
 
 IGPU = {"ev": "backend", "id": 0, "name": "ROCm0", "async": True, "accepts": ["ROCm0", "ROCm_Host"]}
@@ -133,6 +135,12 @@ def test_the_cpu_slot_itself() -> None:
     assert verdict(info_in(IGPU, bare, SCHED), "CPU") == ("no", "it is the CPU slot itself")
 
 
+def test_a_scheduler_by_hand_that_left_its_cpu_out() -> None:
+    alone = {**SCHED, "backends": [0]}
+    assert verdict(info_in({**IGPU, "type": "igpu"}, alone), "ROCm0")[0] == "can arise"
+    assert verdict(info_in({**CPU, "id": 0, "type": "cpu"}, alone), "CPU")[0] == "no"
+
+
 def test_redefined_after_the_scheduler_ended_and_before_it_began() -> None:
     refusing = {**IGPU, "accepts": ["ROCm0"]}
     # the id is taken over while the scheduler is in force: both are its
@@ -162,3 +170,84 @@ def test_no_backend_at_all() -> None:
     found = info_in({"ev": "note", "what": "hello"})
     assert found.verdict == "not known"
     assert found.devices == []
+
+
+# what the trace leaves open
+
+
+def decided(found: Info, name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    queue = next(queue for queue in found.contents.queues if queue.name == name)
+    hazard = found.hazards[queue]
+    return hazard.verdict, hazard.declared, hazard.assumed
+
+
+def named(name: str, **attributes: Any) -> dict[str, Any]:
+    return {"ev": "backend", "id": 0, "name": name, **attributes}
+
+
+def handed(buffer_type: str) -> dict[str, Any]:
+    return {**SCHED, "cpu_buffer_type": buffer_type}
+
+
+def test_what_is_left_open_is_assumed_from_the_table_and_said_to_be() -> None:
+    found = info_in(named("CUDA0"), CPU, handed("CUDA_Host"))
+    assert decided(found, "CUDA0") == ("no", (), ("async", "accepts"))
+    text = " ".join(render(found).split())
+    assert "decided by what is assumed of CUDA in ggml 0.18 to 0.25" in text
+    assert "(July to November 2026): asynchronous, accepts CUDA0 attributes" in text
+    assert "decided by what the trace declares (synchronous)" in text  # the CPU's
+    queue = orjson.loads(document(found))["queues"][0]
+    assert queue["hazard"]["assumed"] == ["async", "accepts"]
+    assert queue["hazard"]["assumed_of"].startswith("CUDA in ggml 0.18")
+    assert queue["accepts"] is None  # what the trace says stays what it says
+    assert orjson.loads(document(found))["queues"][1]["hazard"]["assumed_of"] is None
+
+
+def test_what_the_trace_declares_overrides_the_table() -> None:
+    """A backend that was changed: an integrated CUDA, an asynchronous RPC, a SYCL that computes on host memory."""
+    for name, host in (("CUDA0", "CUDA_Host"), ("RPC0", "RPC_Host"), ("SYCL0", "SYCL_Host")):
+        changed = named(name, **{"async": True, "synchronous": False, "accepts": [name, host]})
+        assert decided(info_in(changed, CPU, handed(host)), name) == ("can arise", ("async", "accepts"), ())
+    for keys in ({"async": False}, {"synchronous": True}):
+        found = info_in(named("ROCm0", integrated=True, **keys), CPU, SCHED)
+        assert decided(found, "ROCm0") == ("no", tuple(keys), ())
+    assert decided(info_in(named("RPC0"), CPU, handed("RPC_Host")), "RPC0") == ("no", (), ("async",))
+
+
+def test_an_integrated_device_is_known_by_what_is_declared() -> None:
+    """HIP computes on its host buffers on integrated devices only: without that, no is not sure, nor is yes."""
+    for keys in ({"integrated": True}, {"type": "igpu"}):
+        assert decided(info_in(named("ROCm0", **keys), CPU, SCHED), "ROCm0") == ("can arise", (), ("async", "accepts"))
+    for keys in ({"integrated": False}, {"type": "gpu"}):
+        assert decided(info_in(named("ROCm0", **keys), CPU, SCHED), "ROCm0") == ("no", (), ("async", "accepts"))
+    found = info_in(named("ROCm0"), CPU, SCHED)
+    assert decided(found, "ROCm0") == ("not known", (), ())
+    assert "a ROCm0 that is integrated computes on its host buffers" in verdict(found, "ROCm0")[1]
+
+
+def test_a_name_that_the_table_does_not_have_is_assumed_nothing_of() -> None:
+    found = info_in(named("G0"), CPU, handed("G_Host"))
+    assert decided(found, "G0") == ("not known", (), ())
+    assert "assumed" not in render(found)
+
+
+def test_each_group_of_queues_has_a_heading() -> None:
+    refusing = {**IGPU, "accepts": ["ROCm0"]}
+    text = render(info_in(IGPU, CPU, refusing, SCHED))
+    assert "\ndevice ROCm0\n  queues     ROCm0\n" in text
+    assert "\n\ndevice ROCm0, other queues\n  queues     ROCm0#1\n" in text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "mode", "told"),
+    [
+        ([0], "one", "1 host thread, one actor"),
+        ([3], "ordered", "1 host thread (3), one actor"),
+        ([0, 1, 5], "one", "3 host threads (0-1, 5), one actor"),
+        ([0, 1], "ordered", "2 host threads (0-1), an actor each, ordered by release and acquire"),
+    ],
+)
+def test_host_threads(numbers: list[int], mode: str, told: str) -> None:
+    rows = [{"ev": "synchronize", "backend": 0, "thread": number} for number in numbers]
+    text = " ".join(render(info_in({"ev": "meta", "threads": mode}, *rows)).split())
+    assert f"threads {told} hazard" in text

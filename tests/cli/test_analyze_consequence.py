@@ -1,0 +1,245 @@
+"""What each race comes to, in every output of `analyze`, and `--only`: filtering, exit codes, pipes, and its bounds."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+import hbtrace
+from hbtrace.analysis import analyze
+from hbtrace.explain import judged
+from hbtrace.explain.triage import triage
+from hbtrace.trace.writer import open_writer
+
+Event = dict[str, Any]
+
+HEAD: list[Event] = [
+    {"ev": "backend", "id": 0, "name": "GPU"},
+    {"ev": "buffer", "id": 0, "name": "Host", "size": 1024, "host": True},
+    *({"ev": "tensor", "id": k, "name": name, "buffer": 0, "offset": 64 * k, "size": 64}
+      for k, name in enumerate(("live_in", "live_out", "dead_in", "dead_out", "doubt_in", "doubt_out"))),
+]  # fmt: skip
+
+
+def kernel(source: int, target: int, **keys: Any) -> Event:
+    return {
+        "ev": "kernel", "backend": 0, "reads": [{"tensor": source, "offset": 0, "size": 64}],
+        "writes": [{"tensor": target, "offset": 0, "size": 64, **keys}],
+    }  # fmt: skip
+
+
+WAIT: Event = {"ev": "synchronize", "backend": 0}
+READ_LIVE: Event = {"ev": "tensor_get", "tensor": 1}
+
+
+def write(tensor: int) -> Event:
+    return {"ev": "tensor_set", "tensor": tensor}
+
+
+LIVE = [kernel(0, 1), write(0), WAIT, READ_LIVE]
+DEAD = [kernel(2, 3), write(2), WAIT, write(3)]
+DOUBT = [kernel(4, 5, approx=True), write(4), WAIT, {"ev": "tensor_get", "tensor": 5}, write(5)]
+
+
+@pytest.fixture
+def call(capfd):
+    """Run a command line: (exit code, standard output, standard error)."""
+    from hbtrace.cli import run
+
+    def run_it(*arguments):
+        code = run([str(argument) for argument in arguments])
+        sys.stdout.flush()
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run_it
+
+
+def trace(folder: Path, *parts: list[Event], name: str = "run.jsonl") -> str:
+    path = str(folder / name)
+    with open_writer(path) as writer:
+        writer.write_rows([*HEAD, *(event for part in parts for event in part)])
+    return path
+
+
+@pytest.fixture
+def three(tmp_path):
+    return trace(tmp_path, LIVE, DEAD, DOUBT)
+
+
+def column(out: str) -> dict[str, str]:
+    """By tensor, the summary's word."""
+    return dict(re.findall(r"^R-\w+ +WAR +Host +(\w+) .* (live|dead|unknown) +\d+  -$", out, re.MULTILINE))
+
+
+WORDS = {"live_in": "live", "dead_in": "dead", "doubt_in": "unknown"}
+
+
+def test_the_summary_says_what_each_comes_to(call, three):
+    code, out, err = call("analyze", three)
+    assert (code, err) == (1, "")
+    assert column(out) == WORDS
+    assert "comes to live" not in out
+
+
+def test_verbose_says_why_under_its_block(call, three):
+    out = call("analyze", three, "-v")[1]
+    told = dict(re.findall(r" (\w+_in) \(tensor_set\)(?:\n.*)*?\n    comes to (.*)$", out, re.MULTILINE))
+    assert told == {
+        "live_in": "live: the host reads what depends on it in row 11",
+        "dead_in": "dead: all that it can change is overwritten before anybody reads it",
+        "doubt_in": "unknown: an approximate range decides whether what it changes is read",
+    }
+
+
+def test_without_a_host_read_it_counts_what_is_left_at_the_end(call, tmp_path):
+    out = call("analyze", trace(tmp_path, LIVE[:2]), "-v")[1]
+    assert "comes to live: what it changes is in memory at the end of the trace" in out
+    cut = trace(tmp_path, LIVE[:2], name="cut.jsonl")
+    with open(cut, "a", encoding="utf-8") as file:
+        file.write('{"ev":"synchron')
+    assert "comes to unknown: what it changes was in memory where the trace is cut" in call("analyze", cut, "-v")[1]
+
+
+def told(reports: list[dict[str, Any]]) -> dict[str, str]:
+    return {report["current"]["tensor"]: report["consequence"] for report in reports}
+
+
+def test_machine_formats(call, three):
+    document = json.loads(call("analyze", three, "--format", "json")[1])
+    assert told(document["reports"]) == WORDS
+    first = document["reports"][0]
+    assert (first["consequence_row"], first["consequence_why"].split()[-1]) == (11, "11")
+    assert told([json.loads(line) for line in call("analyze", three, "--format", "jsonl")[1].splitlines()]) == WORDS
+    results = json.loads(call("analyze", three, "--format", "sarif")[1])["runs"][0]["results"]
+    assert {r["properties"]["tensors"]: r["properties"]["consequence"] for r in results} == WORDS
+    markdown = call("analyze", three, "--format", "markdown")[1]
+    rows = [line.split(" | ") for line in markdown.splitlines() if "WAR" in line]
+    assert {row[3].replace("\\", ""): row[6] for row in rows} == WORDS
+    github = call("analyze", three, "--format", "github")[1]
+    assert dict(re.findall(r"access (\w+) with .*; comes to: (\w+)\)", github)) == WORDS
+    suite = Xml.fromstring(call("analyze", three, "--format", "junit")[1])
+    cases = {case.get("name", "").split(": ")[1]: case.find("properties/property") for case in suite.iter("testcase")}
+    assert {name: found.get("value") for name, found in cases.items() if found is not None} == WORDS
+
+
+@pytest.mark.parametrize(
+    ("only", "shown"),
+    [(["live"], {"live_in"}), (["dead"], {"dead_in"}), (["live", "unknown"], {"live_in", "doubt_in"})],
+)
+def test_only_is_a_filter(call, three, only, shown):
+    options = [part for word in only for part in ("--only", word)]
+    code, out, err = call("analyze", three, *options)
+    assert (code, set(column(out))) == (1, shown)
+    assert f"left out by filters: {3 - len(shown)} of 3 reports" in out
+    assert ("consequence is unknown: 1 (--only unknown shows them)" in err) == ("unknown" not in only)
+    document = json.loads(call("analyze", three, "--format", "json", *options)[1])
+    assert (document["races"], document["distinct"], document["shown"]) == (3, 3, len(shown))
+    assert set(told(document["reports"])) == shown
+
+
+def test_exit_codes_are_judged_behind_it(call, tmp_path):
+    dead = trace(tmp_path, DEAD)
+    assert call("analyze", dead)[0] == 1
+    assert call("analyze", dead, "--only", "live")[0] == 0
+    assert call("analyze", dead, "--only", "live", "--format", "sarif")[0] == 0
+    assert call("analyze", dead, "--only", "dead")[0] == 1
+    live = trace(tmp_path, LIVE, name="live.jsonl")
+    assert call("analyze", live, "--only", "live")[0] == 1
+    assert call("analyze", live, "--only", "live", "--tensor", "nothing")[0] == 0
+    assert call("analyze", live, "--only", "lively")[0] == 2
+
+
+def test_a_clean_trace_is_read_once(call, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("hbtrace.analysis.open_source", opened.append)
+    clean = trace(tmp_path, [kernel(0, 1), WAIT, write(0)])
+    assert call("analyze", clean)[0] == 0
+    assert call("analyze", clean, "--only", "live")[0] == 0
+    racy = trace(tmp_path, LIVE, name="racy.jsonl")
+    assert call("analyze", racy, "--tensor", "nothing")[0] == 0  # nothing is shown
+    assert opened == []
+
+
+def test_pipes_are_told_the_same_as_files(three):
+    command = [sys.executable, "-m", "hbtrace", "analyze", "-v", "--all"]
+    whole = subprocess.run([*command, three], capture_output=True, check=False)
+    piped = subprocess.run([*command, "-"], input=Path(three).read_bytes(), capture_output=True, check=False)
+    assert (piped.returncode, piped.stdout, piped.stderr) == (whole.returncode, whole.stdout, whole.stderr)
+    assert whole.stdout.count(b"comes to ") == 4
+
+
+def test_a_pipe_that_could_not_be_kept_is_unknown(monkeypatch, tmp_path, three):
+    from hbtrace.trace.spool import Spool
+
+    class Full(Spool):
+        def passing(self, batches):
+            self.whole = False
+            return batches
+
+    monkeypatch.setattr("hbtrace.trace.spool.Spool", Full)
+    monkeypatch.setattr("pathlib.Path.is_file", lambda self: False)
+    verdicts = analyze(three).selection.judged.by_pair.values()
+    assert {(v.verdict, v.why) for v in verdicts} == {
+        ("unknown", "the trace could not be read a second time as it was the first")
+    }
+
+
+def test_of_very_many_reports_the_first_of_each_race_stand_for_the_others(call, tmp_path, monkeypatch):
+    many = trace(tmp_path, *[LIVE] * 4, *[DEAD] * 3)
+    assert call("analyze", many)[2] == ""
+    monkeypatch.setattr(judged, "MOST_JUDGED", 5)
+    out = call("analyze", many, "--all", "--format", "json")[1]
+    document = json.loads(out)
+    races = len(document["reports"])
+    left = [report for report in document["reports"] if report["consequence"] is None]
+    assert races - len(left) == 2 * document["distinct"]
+    sentence = f"{len(left)} of {races} reports were not judged"
+    assert any(warning.startswith(sentence) for warning in document["warnings"])
+    only = json.loads(call("analyze", many, "--all", "--only", "dead", "--format", "json")[1])
+    assert only["shown"] == sum(report["current"]["tensor"].startswith("dead") for report in document["reports"]) > 2
+    assert "comes to not judged" in call("analyze", many, "--all", "-v")[1]
+
+
+def test_rows_beyond_the_bound_are_unknown(tmp_path, monkeypatch):
+    path = trace(tmp_path, LIVE, DEAD)
+    monkeypatch.setattr(judged, "MOST_ROWS", len(HEAD) + len(LIVE))
+    outcome = analyze(path)
+    words = {report.current.tensor: outcome.consequence_of(report) for report in outcome}
+    assert words["live_in"].verdict == "live"
+    assert words["dead_in"].verdict == "unknown"
+    assert "up to row 12 only" in words["dead_in"].why
+
+
+def test_a_trace_that_shrank_meanwhile_is_not_judged(tmp_path, monkeypatch):
+    path = trace(tmp_path, LIVE, DEAD)
+    short = trace(tmp_path, [], name="short.jsonl")
+    from hbtrace.source import open_source
+
+    source = open_source(path)
+    monkeypatch.setattr("hbtrace.analysis.open_source", lambda _: open_source(short))
+    outcome = hbtrace.analysis.analyze_source(source, hbtrace.analysis.Options(consequence=True))
+    assert {outcome.consequence_of(report).verdict for report in outcome} == {"unknown"}
+
+
+def test_it_is_what_triage_says(tmp_path, three):
+    outcome = analyze(three, limit=None)
+    found = triage(three)
+    assert [outcome.consequence_of(r) for r in outcome] == [found.consequence_of(r) for r in outcome]
+
+
+def test_suppressed_races_are_judged_and_do_not_count(call, tmp_path, three):
+    out = call("analyze", three, "--gen-suppressions", "--tensor", "live*")[1]
+    (ident,) = re.findall(r'^id = "(.*)"$', out, re.MULTILINE)
+    (tmp_path / "known.toml").write_text(f'[[suppress]]\nid = "{ident}"\nreason = "known"\n')
+    known = ("--suppressions", tmp_path / "known.toml")
+    code, out, _ = call("analyze", three, *known, "--format", "json", "--only", "live")
+    (report,) = json.loads(out)["reports"]
+    assert (code, report["consequence"], "suppressed" in report) == (0, "live", True)
