@@ -94,6 +94,14 @@ def _tell(run: Run, given: dict[str, Any]) -> None:
     if given["schedules"]:
         differing = run.differing(given["schedules"], given["seed"])
         click.echo(f"{differing} of {given['schedules']} random schedules end or show something else", err=True)
+    if run.shape.mode == "ring":
+        from hbtrace.simulate.strata_sizes import saved_each_window
+
+        saved = saved_each_window(run.shape.layers, run.shape.layer_bytes)
+        click.echo(
+            f"each window of a front stage saves a copy of {saved.copied:,} bytes, {saved.traffic:,} read and written",
+            err=True,
+        )
     if given["output"] != "-":
         click.echo(f"wrote {given['output']}: {len(run.events):,} rows", err=True)
         click.echo(f"next: hbtrace check {given['output']}; hbtrace analyze {given['output']}", err=True)

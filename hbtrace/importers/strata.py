@@ -52,6 +52,7 @@ def events(lines: Iterable[bytes], settings: Settings | None = None) -> Iterator
 def events_of(captures: Sequence[Iterable[bytes]], settings: Settings | None = None) -> Iterator[dict[str, Any]]:
     """The events of a run whose captures are apart. Raises `TraceError` where none holds a pipeline trace."""
     from hbtrace.simulate.strata_engine import Engine
+    from hbtrace.simulate.strata_steps import COPY, RING
 
     given = settings or Settings()
     log = read_logs(captures)
@@ -61,7 +62,7 @@ def events_of(captures: Sequence[Iterable[bytes]], settings: Settings | None = N
         )
     shape = _shape(log, given)
     engine = Engine(shape, [_request(number, logged, shape.stages) for number, logged in enumerate(log.requests)])
-    yield from _with_log(engine.tape.rows, log, shape.mode)
+    yield from _with_log(engine.tape.rows, log, shape.mode, told=RING if log.ring else COPY)
 
 
 def _shape(log: Log, given: Settings) -> Any:
@@ -135,12 +136,14 @@ def _widened(steps: list[Any], stages: int) -> list[Any]:
     return out
 
 
-def _with_log(rows: Sequence[dict[str, Any]], log: Log, mode: str) -> Iterator[dict[str, Any]]:
+def _with_log(rows: Sequence[dict[str, Any]], log: Log, mode: str, *, told: str) -> Iterator[dict[str, Any]]:
     """The engine's rows, with what the log says beside them: hashes, summaries, replies."""
     notes = (
         f"Made from a Strata log of {log.lines} lines, mode {mode}. Prompt and serial windows, sizes and the end of"
         " memory are inferred: the log does not tell them."
     )
+    if told != mode and not log.refused:
+        notes += f" The log itself says {told} mode."
     if log.unassigned:
         notes += " " + "; ".join(log.unassigned) + "."
     for row in rows:

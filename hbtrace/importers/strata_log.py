@@ -101,12 +101,11 @@ class _Capture:
 def read_logs(captures: Sequence[Iterable[bytes]]) -> Log:
     """All captures of one run."""
     log, parts = Log(), _Capture()
-    whole = len(captures) == 1
     for lines in captures:
         _read(lines, log, parts)
     if not parts.replies:
         _without_replies(log, parts)
-    elif whole:
+    elif len(captures) == 1 and _interleaved(parts):
         log.requests = parts.replies
         _by_line(log, parts)
     else:
@@ -173,11 +172,43 @@ def _done(words: Sequence[str]) -> Done:
     return Done(**values)
 
 
+def _owner(line: int, requests: Sequence[LoggedRequest]) -> int:
+    """In one capture, what stands before a reply's end belongs to it; behind the last, to one that was cut off."""
+    return next((number for number, request in enumerate(requests) if request.line >= line), len(requests))
+
+
+def _interleaved(parts: _Capture) -> bool:
+    """Whether one capture holds the parts as they were written, and not one file's behind another's."""
+    requests = parts.replies
+    for lines in ([block.line for block in parts.blocks], *(_lines(told) for told in (parts.hashes, parts.timings))):
+        owners = [_owner(line, requests) for line in lines]
+        if len(set(owners)) < len(owners):
+            return False
+    traced = {_owner(block.line, requests): block for block in parts.blocks}
+    cut = traced.get(len(requests))
+    return cut is None or not any(
+        number not in traced and request.done is not None and _fits(cut, request)
+        for number, request in enumerate(requests)
+    )
+
+
+def _lines(told: Iterable[tuple[int, Any]]) -> list[int]:
+    return [line for line, _ in told]
+
+
 def _by_line(log: Log, parts: _Capture) -> None:
-    """One capture: what stands before a reply's end belongs to it."""
+    """One capture, as it was written."""
+    last = len(log.requests)
+    lines = [block.line for block in parts.blocks] + [
+        line for told in (parts.hashes, parts.layers, parts.timings, parts.serial) for line in _lines(told)
+    ]
+    if any(_owner(line, log.requests) == last for line in lines):
+        log.requests.append(LoggedRequest(line=max(lines)))
+        if not log.unassigned:  # its tokens may have told already
+            log.unassigned.append("the capture ends inside a request: it has no DONE")
 
     def owner(line: int) -> LoggedRequest:
-        return next((request for request in log.requests if request.line >= line), log.requests[-1])
+        return log.requests[_owner(line, log.requests)]
 
     for block in parts.blocks:
         owner(block.line).block = block

@@ -147,11 +147,21 @@ def _needs(fault: Fault, config: Config) -> Iterator[tuple[bool, str]]:
     if fault.expects != "use-after-free":
         some = all(not device.attributes["synchronous"] for device in config.devices)
         yield some, "devices whose work is not done when the call returns"
+    for name in fault.without:
+        yield not getattr(config, name), f"a run without --{name.replace('_', '-')}"
+    if fault.first:
+        yield config.devices[0].in_place, "the device with the in-place hazard as the first one"
+    if fault.name == "buffer-freed":
+        behind = config.layers > 1 or not config.cpu_ops
+        yield behind, "a layer behind the operations of the CPU: --layers 2 or more"
+    if fault.racy or fault.flight:
+        yield not config.eval_callback, "work in flight, so no --eval-callback, which waits for each node"
     if fault.hazard:
         yield config.hazard, "a device with the in-place hazard, such as ROCm0:integrated"
         yield config.depth > 1 or fault.expects == "hazard", "the ring: --ring 2 or more"
     if fault.pipeline:
         yield config.pipeline, "two discrete devices: --backend CUDA0 --backend CUDA1"
+    if fault.pipeline or (fault.hazard and fault.racy):
         yield config.layers >= len(config.devices), f"a layer for each device: --layers {len(config.devices)} or more"
     if fault.events:
         yield all(device.events for device in config.devices), "devices with events: without them more is waited for"

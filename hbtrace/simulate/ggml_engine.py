@@ -52,7 +52,7 @@ class Engine:
             final = number == self.config.decode - 1
             self._batch(1, "decode", last=True, final=final)
             if final and self.config.fault == "buffer-freed":
-                self.tape.free(self.caches[0])
+                self.tape.free(self.caches[self.sched.plan.layers[-1].backend])
             self._read_output(early=final and self.config.fault == "output-read-early")
         self._end()
 

@@ -35,6 +35,12 @@ class Fault:
     set_up: tuple[tuple[str, Any], ...] = ()
     whole: bool = False
     """The prompt is cut to whole ubatches, so that the last one is reused, too."""
+    flight: bool = False
+    """Shows only where something is in flight, as every racy one does."""
+    without: tuple[str, ...] = ()
+    """Options of the run that hide it, or show another fault's finding beside its own."""
+    first: bool = False
+    """The first device must be the one that computes on host memory in place."""
 
     def arrange(self, config: Config) -> Config:
         """The configuration with what this fault needs."""
@@ -56,9 +62,9 @@ FAULTS: Final[tuple[Fault, ...]] = (
           racy=True, ubatches=2, set_up=(("ring", 0), *_REBUILT)),
     Fault("cpu-split-in-place", "cpu-split-in-place",
           "the token look-up is a CPU split into host memory; nothing waits for its reader before the next one",
-          racy=True, events=True, single=True, ubatches=2, set_up=(("cpu_embd", True),)),
+          racy=True, events=True, single=True, ubatches=2, set_up=(("cpu_embd", True),), without=("cpu_ops",)),
     Fault("ring-wait-missing", "ring-rotation", "a slot of the ring is entered without a wait for its last compute",
-          racy=True, single=True, ubatches=3),
+          racy=True, single=True, ubatches=3, without=("cpu_embd", "cpu_ops")),
     Fault("ring-rotates-in-decode", "ring-rotation", "every token rotates, although results were read and waited for",
           decodes=2),
     Fault("prepare-forgotten", "prepare-missing", "the engine reuses a graph and writes its inputs without prepare",
@@ -67,12 +73,12 @@ FAULTS: Final[tuple[Fault, ...]] = (
           ubatches=2, set_up=_REBUILT),
     Fault("uid-not-stamped", "stale-uid",
           "the last rotation of the prefill re-points the inputs and leaves the splits' uids (the prompt is cut to"
-          " whole ubatches)", ubatches=2, set_up=_REUSED, whole=True),
+          " whole ubatches)", ubatches=2, set_up=_REUSED, whole=True, flight=True),
     Fault("alias-moved", "alias-moved", "an allocation that does not reallocate gives the inputs a new identity",
           ubatches=2, set_up=_REBUILT),
     Fault("quarantine-off", "memory-reuse",
           "memory that a device reads in place returns to the allocator behind its last consumer",
-          racy=True, set_up=(("cpu_ops", True),)),
+          racy=True, set_up=(("cpu_ops", True),), first=True),
     Fault("placement", "placement", "a SET_ROWS is split off to the CPU while its cache belongs to the device"),
     Fault("copy-unordered", "copy-unordered",
           "copies between devices run on the source's queue, and only the destination waits for the slot's reader",
@@ -82,7 +88,8 @@ FAULTS: Final[tuple[Fault, ...]] = (
     Fault("event-freed", "event-order", "an event is freed right after it was recorded", hazard=False, decodes=1),
     Fault("buffer-freed", "freed-in-flight", "a cache is freed while the last compute still uses it",
           racy=True, hazard=False, decodes=1),
-    Fault("queue-freed", "freed-in-flight", "a backend is freed with a compute in flight", hazard=False, decodes=1),
+    Fault("queue-freed", "freed-in-flight", "a backend is freed with a compute in flight", hazard=False, decodes=1,
+          flight=True),
     Fault("use-after-free", "use-after-free", "the host writes an input into a buffer that it has freed", hazard=False),
     Fault("redundant-wait", "redundant-wait", "everything is waited for twice", hazard=False),
     Fault("output-read-early", "race", "the last token's output is read before its queue was waited for",

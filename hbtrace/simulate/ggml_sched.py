@@ -53,8 +53,10 @@ class Scheduler:
     current: Shape | None = None
     _shapes: dict[int, Shape] = field(default_factory=dict)
     _events: dict[tuple[int, int], int] = field(default_factory=dict)
-    _pending_reads: dict[str, set[int]] = field(default_factory=dict)
-    """By the name of a tensor that a CPU split makes: asynchronous backends that may still read it in place."""
+    _pending_reads: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
+    """By bytes [lo, hi) of the host buffer, inputs left out: asynchronous backends that may still read them in place,
+    each with the compute that does."""
+    _computes: int = 0
     _uids: int = 0
 
     def __post_init__(self) -> None:
@@ -112,6 +114,7 @@ class Scheduler:
         shape = self.current
         if shape is None:
             return
+        self._computes += 1
         self.tape.row("sched_compute", sched=ID)
         for number, split in enumerate(shape.splits):
             self.tape.split = number
@@ -257,11 +260,23 @@ class Scheduler:
             self._synchronize(backend)
 
     def _guard(self, split: Split) -> None:
-        """Before a CPU split: whoever may still read in place what it computes. No ring does that."""
+        """Before a CPU split: who of an earlier compute may still read in place where it computes. No ring does that.
+
+        By bytes, for a graph of another shape has other tensors there. Within one compute it is the allocator's to
+        keep apart what is read from what is written.
+        """
         if split.backend != self.site.cpu or self.config.fault == "cpu-split-in-place":
             return
         for node in split.nodes:
-            for backend in sorted(self._pending_reads.get(node.out.name, ())):
+            lo, hi = _span(node.out)
+            readers = {
+                backend
+                for (start, end), by in self._pending_reads.items()
+                if node.out.buffer == self.site.host and start < hi and lo < end
+                for backend, compute in by.items()
+                if compute < self._computes
+            }
+            for backend in sorted(readers):
                 self._synchronize(backend)
 
     def _note_reads(self, split: Split) -> None:
@@ -270,7 +285,7 @@ class Scheduler:
         for node in split.nodes:
             for source in node.sources:
                 if source not in split.feeds and source.buffer == self.site.host and not source.input:
-                    self._pending_reads.setdefault(source.name, set()).add(split.backend)
+                    self._pending_reads.setdefault(_span(source), {})[split.backend] = self._computes
 
     def _run(self, split: Split) -> None:
         tape, nodes = self.tape, self._fed(split)
@@ -286,7 +301,11 @@ class Scheduler:
         if backend in self.site.asynchronous:
             self.tape.synchronize(backend)
             for readers in self._pending_reads.values():
-                readers.discard(backend)
+                readers.pop(backend, None)
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    return tensor.offset, tensor.offset + tensor.words * WORD
 
 
 def layer_backend(index: int, layers: int, devices: int) -> int:

@@ -48,6 +48,15 @@ def test_without_a_fault_nothing_is_found_and_all_schedules_are_equal(names: str
     assert run.differing(SCHEDULES) == 0
 
 
+@pytest.mark.parametrize("ubatch", [1, 8, 32])
+def test_a_cpu_split_waits_by_bytes_and_not_by_names(ubatch: int) -> None:
+    """The CPU's first operation feeds a device that gets a copy, its second one lies in the same bytes and is read in
+    place by the other device: the next ubatch's first one must wait for that."""
+    run = simulate(Config(devices=devices("CUDA0 ROCm0:integrated"), layers=2, cpu_ops=True, prompt=100, ubatch=ubatch))
+    result = checked(run.rows)
+    assert (found(result), result.races, run.differing(SCHEDULES)) == (set(), 0, 0)
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_each_fault_is_found_by_its_own_check_and_by_no_other(fault: Fault) -> None:
     run = simulate(Config(fault=fault.name))
@@ -60,6 +69,18 @@ def test_each_fault_is_found_by_its_own_check_and_by_no_other(fault: Fault) -> N
     assert (run.differing(SCHEDULES) > 0) == fault.racy
 
 
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_an_eval_callback_hides_no_fault_that_it_does_not_refuse(fault: Fault) -> None:
+    try:
+        run = simulate(Config(fault=fault.name, eval_callback=True))
+    except UsageError:
+        assert fault.racy or fault.flight
+        return
+    result = checked(run.rows)
+    assert fault.expects in found(result, severity="info" if fault.expects == "redundant-wait" else None)
+    assert (result.races, run.differing(5)) == (0, 0)
+
+
 def test_every_rule_has_a_fault() -> None:
     assert {fault.expects for fault in FAULTS} == {rule.id for rule in SCHEDULER_RULES} | {"race"}
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
@@ -70,8 +91,7 @@ def test_a_fault_shows_in_every_set_up_that_it_does_not_refuse(fault: Fault) -> 
     draw, shown = random.Random(fault.name), 0
     while shown < 3:
         config = replace(
-            configuration(draw.choice(SETS), draw), fault=fault.name, prompt=draw.choice((100, 200)), cpu_embd=False,
-            cpu_ops=False, eval_callback=False,
+            configuration(draw.choice(SETS), draw), fault=fault.name, prompt=draw.choice((100, 200)),
         )  # fmt: skip
         try:
             run = simulate(config)
@@ -147,6 +167,13 @@ def test_the_same_run_is_the_same_trace() -> None:
         (Config(fault="copy-unordered", devices=devices("ROCm0 ROCm1")), "needs two discrete devices"),
         (Config(fault="prepare-forgotten", prompt=10), "needs 2 whole ubatches"),
         (Config(fault="event-freed", decode=0), "needs --decode 1"),
+        (Config(fault="no-ring", eval_callback=True), "needs work in flight, so no --eval-callback"),
+        (Config(fault="no-ring", layers=1, devices=devices("CUDA0 ROCm0:integrated")), "needs a layer for each device"),
+        (Config(fault="ring-wait-missing", cpu_embd=True), "needs a run without --cpu-embd"),
+        (Config(fault="cpu-split-in-place", cpu_ops=True), "needs a run without --cpu-ops"),
+        (Config(fault="quarantine-off", devices=devices("CUDA0 ROCm0:integrated")), "as the first one"),
+        (Config(fault="buffer-freed", layers=1, cpu_ops=True), "needs a layer behind the operations of the CPU"),
+        (Config(fault="queue-freed", eval_callback=True), "needs work in flight, so no --eval-callback"),
         (Config(fault="nothing"), "no fault `nothing`"),
         (Config(layers=0), "--layers must be at least 1"),
     ],

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from hbtrace.analysis import analyze
+from hbtrace.checks import check
+from hbtrace.checks.require import parse, unmet
 from hbtrace.checks.strata_coverage import StageCoverage, coverage
 from hbtrace.simulate.strata import Mix, Shape, simulate
+from hbtrace.trace.writer import open_writer
 from tests.strata.runs import run
 
 
@@ -50,3 +56,73 @@ def test_what_lacks_is_named() -> None:
     stage = StageCoverage(1, 1, 1, 1, 1, {0, 1}, {0, 1, 2})
     assert stage.lacks(3, ring=True) == ["buffer 2 as a source"]
     assert stage.lacks(3, ring=False) == []
+
+
+def test_serial_requests_and_the_kernel_tests_are_told_beside_the_verdict() -> None:
+    """V6 and V8."""
+    found = coverage(simulate(Shape(layers=9), Mix(requests=40), 1).events)
+    serial, kernels = found.told()
+    assert serial.startswith(f"{found.serial} of 40 requests were served serially and are not covered (")
+    assert sum(found.why_serial.values()) == found.serial > 1
+    assert "here 1, 2, 3, 4 were kept, windows had 1, 2, 3, 4, on 9 layers" in kernels
+    assert coverage(simulate(Shape(), Mix(requests=1, serial=0.0), 5).events).told()[0].startswith("the engine's")
+
+
+def test_beyond_the_kernel_tests_is_named() -> None:
+    events = [
+        {"ev": "note", "what": "stage", "attrs": {"stage": 0, "front": True}},
+        {"ev": "note", "what": "window", "attrs": {"do": "launch", "stage": 0, "seq": 0, "verifier": 0, "tokens": 9}},
+        {"ev": "note", "what": "commit", "attrs": {"stage": 0, "seq": 0, "verifier": 0, "kind": "x", "keep": 10}},
+    ]
+    lacks = coverage(events).lacks()
+    assert "commits kept 10 tokens, beyond the kernel test's 1 to 8" in lacks
+    assert "windows had 9 tokens, beyond the kernel test's 1 to 8" in lacks
+
+
+def test_advice_is_on_what_lacks() -> None:
+    never = coverage(simulate(Shape(), Mix(hit=1.0, gate=1.0, requests=1, stopped=1.0), 5).events)
+    assert never.advice()[0].startswith("STRATA_PIPELINE_FORCE_MISS")
+    assert coverage(simulate(Shape(stages=3), Mix(requests=40), 1).events).advice() == []
+
+
+def test_the_meter_says_the_same(tmp_path: Path) -> None:
+    """In `analyze` and in `check`, whose `--require` knows the counters; another engine has none of them."""
+    path = tmp_path / "run.jsonl"
+    made = simulate(Shape(stages=3), Mix(requests=8), 2)
+    with open_writer(str(path)) as writer:
+        writer.write_rows(made.events)
+    expected = coverage(made.events)
+    for found in (analyze(str(path)).coverage, check(str(path)).coverage):
+        assert found is not None
+        assert (found.verdict, found.reasons, found.told) == (expected.verdict, expected.lacks(), expected.told())
+        assert expected.counters().items() <= found.counters.items()
+        assert found.to_object()["ubatches"] == 0
+    undos = expected.counters()["undos"]
+    assert unmet(parse(f"undos>={undos}, ubatches=0"), found) == []
+    assert unmet(parse(f"undos>{undos}"), found) == [f"undos>{undos} is not met: undos is {undos}"]
+    other = tmp_path / "other.jsonl"
+    other.write_text(path.read_text(encoding="utf-8").replace('"engine":"strata"', '"engine":"x"', 1), encoding="utf-8")
+    told = unmet(parse("undos>=0"), check(str(other)).coverage)
+    assert told == ["undos>=0 is not met: no undos in such a trace"]
+
+
+def test_notes_that_only_look_like_the_protocol_are_left_out(tmp_path: Path) -> None:
+    """Another program's words, or a damaged trace: no traceback, and no rule called held without a word."""
+    made = run("ring", seed=0).events
+    keys = ("stage", "seq", "verifier", "kind", "do", "dst", "buffer", "tokens", "stages", "state")
+    for number, key in enumerate(keys):
+        events = [dict(event) for event in made]
+        for event in events:
+            if event["ev"] == "note" and key in event["attrs"]:
+                attrs = dict(event["attrs"])
+                attrs[key] = {"not": "that"}
+                if number % 2:
+                    del attrs[key]
+                event["attrs"] = attrs
+        path = tmp_path / f"{key}.jsonl"
+        with open_writer(str(path)) as writer:
+            writer.write_rows(events)
+        found = [finding for finding in check(str(path)).findings if "were left out" in finding.message]
+        harmless = number % 2 and key in ("tokens", "state", "dst")
+        assert found or harmless or key == "stages", key
+        assert analyze(str(path)).coverage is not None

@@ -21,7 +21,7 @@ from hbtrace.importers.strata_lines import (
     TraceLine,
     record,
 )
-from hbtrace.importers.strata_log import read_logs
+from hbtrace.importers.strata_log import Log, read_logs
 from hbtrace.replay import analyze_events
 from hbtrace.simulate.strata_logs import write_logs
 from tests.strata.runs import lines, run
@@ -171,6 +171,34 @@ def test_an_error_path_wrote_no_trace() -> None:
         kinds = [row["attrs"]["kind"] for row in rows if row.get("what") == "request" and row["attrs"]["do"] == "begin"]
         assert kinds == ["pipelined", "serial", "pipelined"]
         assert not grammar(rows)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_captures_joined_in_one_file_are_as_good_as_apart(order: tuple[int, int, int]) -> None:
+    """`cat trace stderr stdout`: nothing says so, but no request can have two pipeline traces."""
+    made = write_logs(run("ring", seed=0, hashes=True))
+    parts = (made.trace, made.stderr, made.stdout)
+    apart = read_logs([lines(text) for text in parts])
+    joined = read_logs([lines("".join(parts[number] for number in order))])
+    assert sum(request.block is not None for request in apart.requests) > 3
+
+    def told(log: Log) -> list[tuple[object, ...]]:
+        return [
+            (r.block and r.block.p0, r.hash and r.hash.items, r.timing and r.timing.windows, r.tokens)
+            for r in log.requests
+        ]
+
+    assert told(joined) == told(apart)
+
+
+def test_a_trace_behind_the_last_reply_is_of_a_request_that_was_cut_off() -> None:
+    """Not of the one before it, whose own it would replace."""
+    block = "# request p0={}\n0.100 L0 0 1 0\n0.200 F0 0 1 0\n0.300 L1 0 1 0\n0.400 F1 0 1 0\n0.500 V 0 0 0\n"
+    text = block.format(4) + "T 7\nDONE 1 5 1.0 2.0 stop 0 0 0\n" + block.format(9)
+    log = read_logs([lines(text)])
+    assert [request.block and request.block.p0 for request in log.requests] == [4, 9]
+    assert log.unassigned == ["the capture ends inside a request: it has no DONE"]
+    assert not grammar(list(events(lines(text))))
 
 
 def test_a_refused_ring_is_copy_mode() -> None:
