@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hbtrace.compare.select import Filters
     from hbtrace.errors import HbtraceError, TraceError, UsageError
     from hbtrace.explain.consequence import Consequence, consequences
+    from hbtrace.explain.explanation import Explanation, explain_race
     from hbtrace.explain.fix import fix
     from hbtrace.explain.minimize import minimize
     from hbtrace.explain.triage import Triage, triage
@@ -36,15 +37,16 @@ if TYPE_CHECKING:
     from hbtrace.trace.writer import Writer, open_writer
 
 __all__ = [
-    "Access", "Consequence", "Filters", "HbtraceError", "Outcome", "Recorder", "Report", "Result", "Trace",
-    "TraceError", "Triage", "UsageError", "Writer", "analyze", "analyze_events", "consequences", "fix", "minimize",
-    "open", "open_writer", "recorder_header", "triage", "whatif",
+    "Access", "Consequence", "Explanation", "Filters", "HbtraceError", "Outcome", "Recorder", "Report", "Result",
+    "Trace", "TraceError", "Triage", "UsageError", "Writer", "analyze", "analyze_events", "consequences",
+    "explain_race", "fix", "minimize", "open", "open_writer", "recorder_header", "triage", "whatif",
 ]  # fmt: skip
 
 _HOMES = {
     "Access": "replay.races", "Filters": "compare.select", "HbtraceError": "errors", "Outcome": "analysis",
     "Report": "replay.races", "Result": "replay", "Trace": "trace.reader", "TraceError": "errors",
     "Consequence": "explain.consequence", "consequences": "explain.consequence", "fix": "explain.fix",
+    "Explanation": "explain.explanation", "explain_race": "explain.explanation",
     "minimize": "explain.minimize", "Triage": "explain.triage", "triage": "explain.triage", "whatif": "explain.whatif",
     "UsageError": "errors", "Writer": "trace.writer", "analyze": "analysis", "analyze_events": "replay",
     "open": "trace.reader", "open_writer": "trace.writer", "Recorder": "record.recorder",

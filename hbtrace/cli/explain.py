@@ -31,7 +31,7 @@ def command(trace: str, ident: str, output: str | None, force: bool, **given: An
 
     Exit code: 1, as the trace has a race; 2 wrong use, or no race with this id; 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.output import open_output, terminal_width, warn
     from hbtrace.cli.progress import watched
     from hbtrace.explain.explanation import explain
     from hbtrace.explain.recording import Settings
@@ -49,5 +49,8 @@ def command(trace: str, ident: str, output: str | None, force: bool, **given: An
             raise UsageError(f"{trace}: no race {ident}; `hbtrace triage {trace} -v` lists them")
         warn(found.warnings)
         explanation = explain(found, reports, open_source(trace).batches)
-        write(report.document(explanation) if given["format"] == "json" else report.render(explanation))
+        if given["format"] == "json":
+            write(report.document(explanation))
+        else:
+            write(report.render(explanation, terminal_width(output)))
     return 1

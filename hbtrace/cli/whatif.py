@@ -50,7 +50,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read.
     """
     from hbtrace.cli.output import warn
-    from hbtrace.explain.whatif import side_of, whatif
+    from hbtrace.explain.whatif import whatif
     from hbtrace.report import whatif as report
 
     rules = _rules(given)
@@ -64,18 +64,19 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
         weighed = weigh(batches(), settings)
         click.echo(report.waits_document(weighed, trace) if json else report.render_waits(weighed, trace), nl=False)
         return 0
-    before = side_of(batches(), settings, filters)
-    warn(before.recording.warnings)
     if given["fix"]:
         from hbtrace.explain.fix import fix
 
-        fixed = fix(batches, settings, filters, before=before)
+        fixed = fix(batches, settings, filters)
+        warn(fixed.before.recording.warnings)
         click.echo(report.fix_document(fixed, trace) if json else report.render_fix(fixed, trace), nl=False)
         rules = [mend.rule() for mend in fixed.answers[0].mends] if fixed.answers else []
-        left = 0 if fixed.answers else before.races
+        left = 0 if fixed.answers else fixed.before.races
     else:
-        found = whatif(batches, rules, settings, filters, before=before)
-        click.echo(report.document(found, trace) if json else report.render(found, trace), nl=False)
+        found = whatif(batches, rules, settings, filters)
+        warn(found.before.recording.warnings)
+        text = report.document(found, trace) if json else report.render(found, trace)
+        click.echo(text, nl=False)
         left = found.after.races
     if output is not None:
         _write(output, batches, _rules(given) or rules, force=force)

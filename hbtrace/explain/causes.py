@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import orjson
 
@@ -90,33 +90,52 @@ class Cause:
         return sorted({b - a for a, b in sides if a >= 0 and b >= 0})
 
 
+class Named(Protocol):
+    """What a trace says of its queues and inputs, by which a cause is told; a `Recording` has it."""
+
+    @property
+    def queues(self) -> dict[str, dict[str, Any]]: ...
+
+    @property
+    def inputs(self) -> set[int]: ...
+
+
+def cause_of(report: Report, named: Named) -> str:
+    """The id of the root cause that a report belongs to."""
+    return _ident(_key(report, named))
+
+
+def _key(report: Report, named: Named) -> tuple[str, ...]:
+    nature = nature_of(report, named)
+    return (nature, report.earlier.actor, report.current.actor, *_point(nature, report))
+
+
 def causes_of(recording: Recording) -> list[Cause]:
     """The root causes of a recording's reports, by the row in which each first shows."""
     later = consequents(recording)
     found: dict[tuple[str, ...], Cause] = {}
     for index, report in enumerate(recording.reports):
-        nature = nature_of(report, recording)
-        key = (nature, report.earlier.actor, report.current.actor, *_point(nature, report))
+        key = _key(report, recording)
         cause = found.get(key)
         if cause is None:
-            cause = found[key] = Cause(_ident(key), nature, key[1], key[2], key[3:])
+            cause = found[key] = Cause(_ident(key), nature_of(report, recording), key[1], key[2], key[3:])
         _add(cause, report, recording, primary=index not in later)
     return list(found.values())
 
 
-def nature_of(report: Report, recording: Recording) -> Nature:
+def nature_of(report: Report, named: Named) -> Nature:
     """What kind of order is missing."""
     sides = (report.earlier, report.current)
     writers = [side for side in sides if side.mode == "write"]
     hosts = [side for side in sides if is_host(side.actor)]
-    if any(_sets_input(side, recording) for side in writers) and len(hosts) == 1 and _same_kind(report, recording):
+    if any(_sets_input(side, named) for side in writers) and len(hosts) == 1 and _same_kind(report, named):
         return "input"
     if _other_tensor(report):
         return "reuse"
     labels = {side.label.removesuffix(" src").removesuffix(" dst") for side in sides}
     if any(side.label.endswith(_COPIES) and not is_host(side.actor) for side in sides):
         return "copy"
-    if any(_on_cpu(side.actor, recording) for side in sides) and not hosts:
+    if any(_on_cpu(side.actor, named) for side in sides) and not hosts:
         return "cpu-split"
     if labels & {"get_async", "set_async"}:
         return "async-read"
@@ -127,22 +146,22 @@ def is_host(actor: str) -> bool:
     return actor == "HOST" or actor.startswith("HOST#")
 
 
-def is_input(root: str | None, ident: int, recording: Recording) -> bool:
+def is_input(root: str | None, ident: int, named: Named) -> bool:
     """An input of a graph: flagged so; where nothing is flagged, by the names that llama.cpp gives them."""
     if root is not None and without_slot(root) != root:
         return False  # the scheduler's own copy on a device
-    if recording.inputs:
-        return ident in recording.inputs
+    if named.inputs:
+        return ident in named.inputs
     return root is not None and root.startswith(_INPUT_NAMES)
 
 
-def _sets_input(side: Access, recording: Recording) -> bool:
-    return is_host(side.actor) and is_input(side.root, side.root_id, recording)
+def _sets_input(side: Access, named: Named) -> bool:
+    return is_host(side.actor) and is_input(side.root, side.root_id, named)
 
 
-def _same_kind(report: Report, recording: Recording) -> bool:
+def _same_kind(report: Report, named: Named) -> bool:
     """Both are inputs, or the same tensor: a ring of inputs would keep them apart."""
-    return all(is_input(side.root, side.root_id, recording) for side in (report.earlier, report.current)) or (
+    return all(is_input(side.root, side.root_id, named) for side in (report.earlier, report.current)) or (
         not _other_tensor(report)
     )
 
@@ -155,8 +174,8 @@ def _other_tensor(report: Report) -> bool:
     return without_slot(first) != without_slot(second)
 
 
-def _on_cpu(actor: str, recording: Recording) -> bool:
-    event = recording.queues.get(actor, {})
+def _on_cpu(actor: str, named: Named) -> bool:
+    event = named.queues.get(actor, {})
     return event.get("type") == "cpu" or event.get("synchronous") is True or actor.split("#")[0] == "CPU"
 
 

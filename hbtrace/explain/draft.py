@@ -6,14 +6,15 @@ ones have none, so that several rules can be put one behind the other and still 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import pyarrow as pa
 
 from hbtrace.replay.definitions import follow
+from hbtrace.trace.columns import Range
 from hbtrace.trace.rows import batch_from_rows, rows_from_batch
 
 Event = dict[str, Any]
@@ -23,17 +24,46 @@ Entry = tuple[int, Event]
 INSERTED: Final = -1
 QUEUED: Final = frozenset({"set_async", "get_async", "copy_async", "compute", "kernel"})
 SETS: Final = frozenset({"tensor_set", "tensor_memset", "set_direct"})
+WRITING: Final = QUEUED | SETS | {"tensor_copy", "host_access"}
+ACCESSES: Final = WRITING | {"tensor_get", "get_direct"}
+DEFINING: Final = frozenset({"tensor", "graph", "buffer", "buffer_free", "sched"})
+BUSY: Final = QUEUED | {"synchronize", "event_record", "event_synchronize", "backend", "backend_free"}
+"""What `State` must see to know which queues are busy."""
 WAITS: Final = frozenset({"synchronize", "event_synchronize", "event_wait", "acquire"})
+
+USES: Final = " uses"
+"""Key of an event that is not decoded whole: the `Uses` of what it runs. No JSON key is spelled so by a recorder."""
+Uses = tuple[set[int], set[int]]
+"""Tensors read and tensors written."""
 
 _BATCH_ROWS: Final = 1 << 14
 _FIRST_OWN: Final = 1 << 40
 """Ids from here on are given out by rules: recorders count from 0, or use addresses, which are larger."""
+_LANE_BITS: Final = 30
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What a rule asks to see. events: kinds. rows: these, whatever they are. ubatches: rows with another ubatch."""
+
+    events: frozenset[str] = frozenset()
+    rows: frozenset[int] = frozenset()
+    ubatches: bool = False
+
+    def __or__(self, other: Wants) -> Wants:
+        return Wants(self.events | other.events, self.rows | other.rows, self.ubatches or other.ubatches)
 
 
 class Rule(Protocol):
     """One change of the rules. `price` is complete when the stream was read to its end."""
 
     price: Price
+    lane: int
+    """Its place among the rules of a rewriting: ids that rules give out must differ."""
+
+    @property
+    def wants(self) -> Wants | None:
+        """The rows that it looks at; None if it must have them all, whole."""
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]: ...
 
@@ -66,6 +96,14 @@ def entries_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
             row += 1
 
 
+def chained(rules: Sequence[Rule], entries: Iterable[Entry]) -> Iterator[Entry]:
+    """One rule after the other."""
+    for lane, rule in enumerate(rules):
+        rule.lane = lane
+        entries = rule.apply(entries)
+    return iter(entries)
+
+
 def batches_of(entries: Iterable[Entry]) -> Iterator[pa.RecordBatch]:
     """The stream as batches again."""
     stream = iter(entries)
@@ -89,7 +127,8 @@ class State:
     """Of graphs that have one."""
     events: dict[int, tuple[int, int]] = field(default_factory=dict)
     """(backend, pieces issued) when each event was recorded."""
-    _own: int = _FIRST_OWN
+    lane: int = 0
+    _own: int = 0
     _uses: dict[int, tuple[set[int], set[int]]] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
@@ -146,6 +185,8 @@ class State:
 
     def written(self, event: Event) -> set[int]:
         """Tensors that an event writes."""
+        if USES in event:
+            return cast(Uses, event[USES])[1]
         ev = event.get("ev")
         if ev in SETS or ev == "set_async":
             return {event.get("tensor", -1)}
@@ -161,6 +202,8 @@ class State:
 
     def read(self, event: Event) -> set[int]:
         """Tensors that an event reads."""
+        if USES in event:
+            return cast(Uses, event[USES])[0]
         ev = event.get("ev")
         if ev in ("tensor_get", "get_direct", "get_async"):
             return {event.get("tensor", -1)}
@@ -187,13 +230,22 @@ class State:
     def fresh(self) -> int:
         """An id that no recorder gives out."""
         self._own += 1
-        return self._own
+        return _FIRST_OWN + (self.lane << _LANE_BITS) + self._own
 
 
 def tensors_of(ranges: Any) -> set[int]:
     """The tensors that a list of ranges names."""
     found = (r.get("tensor", -1) for r in ranges or () if isinstance(r, dict))
     return {t for t in found if isinstance(t, int) and t != -1}
+
+
+def tensors_used(accesses: Iterable[tuple[bool, Range]]) -> Uses:
+    """The tensors that a template's accesses name."""
+    uses: Uses = set(), set()
+    for write, its in accesses:
+        if its.tensor != -1:
+            uses[write].add(its.tensor)
+    return uses
 
 
 def inserted(like: Event, ev: str, **keys: Any) -> Event:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hbtrace.explain.causes import Cause, is_host
-from hbtrace.explain.draft import INSERTED, Entry, Event, Price, State, inserted
+from hbtrace.explain.draft import INSERTED, Entry, Event, Price, State, Wants, inserted
 from hbtrace.explain.recording import Recording
 from hbtrace.replay.program import QUEUE
 from hbtrace.replay.races import Access
@@ -37,9 +37,14 @@ class Edges:
     """Backend ids by actor."""
     stall: bool
     price: Price = field(default_factory=Price)
+    lane: int = 0
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def wants(self) -> Wants:
+        return Wants(rows=frozenset(row for point in self.points for row in (point.row, point.earlier_row)))
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         """Before each point's row the wait, and where it must be, behind the earlier row the record."""
@@ -49,7 +54,7 @@ class Edges:
             before.setdefault(point.row, []).append(point)
             if point.late or is_host(point.earlier):
                 behind.setdefault(point.earlier_row, []).append(point)
-        state = State()
+        state = State(lane=self.lane)
         marks: dict[Point, int] = {}
         for row, event in entries:
             if row != INSERTED:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from hbtrace.errors import UsageError
 from hbtrace.explain.causes import Cause, Window, window_of
 from hbtrace.explain.chain import Chain, chain_of
 from hbtrace.explain.consequence import Consequence, trail
@@ -14,9 +16,10 @@ from hbtrace.explain.mending import Advice, advice
 from hbtrace.explain.recording import Recording
 from hbtrace.explain.rowtext import rows_in_words
 from hbtrace.explain.schedule import Lines, lines_of
-from hbtrace.explain.triage import Triage
+from hbtrace.explain.triage import Triage, find, triage
 from hbtrace.explain.witness import Witness, witness
 from hbtrace.replay.races import Access, Report
+from hbtrace.source import open_source
 
 _NEIGHBOURS = 2
 
@@ -43,6 +46,18 @@ class Explanation:
     words: dict[int, str]
     trail: list[tuple[int, int]]
     actors: list[str]
+
+
+def explain_race(path: str, ident: str, **settings: Any) -> Explanation:
+    """One race of a trace in full. ident: a distinct race's `R-...`, a root cause's `C-...`, or a racing row's number.
+
+    settings: those of `Settings`, by name. Raises TraceError as `triage` does, UsageError where no race has the id.
+    """
+    found = triage(path, **settings)
+    reports = find(found, ident)
+    if not reports:
+        raise UsageError(f"{path}: no race {ident}; `hbtrace triage {path} -v` lists them")
+    return explain(found, reports, open_source(path).batches)
 
 
 def explain(

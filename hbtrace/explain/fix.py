@@ -22,7 +22,7 @@ from hbtrace.explain.pin import Pin
 from hbtrace.explain.recording import Settings
 from hbtrace.explain.ring import Ring
 from hbtrace.explain.rules import CopyOn, Wait
-from hbtrace.explain.whatif import Batches, Side, WhatIf, side_of, whatif
+from hbtrace.explain.whatif import Batches, Side, WhatIf, side_of, whatif, whatifs
 
 MOST_REPLAYS: Final = 300
 """Sets tried one by one; beyond, the search is greedy."""
@@ -121,8 +121,7 @@ class _Search:
         if not self._before.causes:
             return self._out
         places = range(len(self._out.mends))
-        for place in places:
-            self._try((place,))
+        self._try_alone()
         found, proven = self._by_size(len(places))
         if not found:
             found = [self._greedy()]
@@ -152,6 +151,14 @@ class _Search:
             return []
         rivals = [c for c in combinations(range(count), size) if not any(set(f) <= set(c) for f in found)]
         return [chosen for chosen in rivals if self._clean(chosen)]
+
+    def _try_alone(self) -> None:
+        """Each mend, all in one pass over the trace."""
+        variants = [[mend.rule()] for mend in self._out.mends]
+        for place, found in enumerate(
+            whatifs(self._batches, variants, self._settings, self._filters, before=self._before)
+        ):
+            self._results[place,] = found
 
     def _try(self, chosen: tuple[int, ...]) -> WhatIf:
         if chosen not in self._results:

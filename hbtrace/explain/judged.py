@@ -13,8 +13,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hbtrace.explain import triage
-from hbtrace.explain.consequence import Consequence, Verdict, consequences
-from hbtrace.explain.recording import Pair, pair_of
+from hbtrace.explain.causes import cause_of
+from hbtrace.explain.consequence import Consequence, Verdict, judge
+from hbtrace.explain.recording import Pair, Settings, pair_of, record
 from hbtrace.replay.races import Report, Signature
 
 MOST_JUDGED: Final = triage.MOST_JUDGED
@@ -31,6 +32,7 @@ class Sample:
         self.seen = 0
         self._all: list[Report] | None = []
         self._first: dict[Signature, list[Report]] = {}
+        self._points: dict[tuple[Any, ...], Report] = {}
 
     def add(self, report: Report) -> None:
         """The next report."""
@@ -42,11 +44,26 @@ class Sample:
         first = self._first.setdefault(report.canonical, [])
         if len(first) < OF_EACH:
             first.append(report)
+        earlier, current = report.earlier, report.current
+        point = (report.canonical, earlier.actor, earlier.split, current.actor, current.split)
+        self._points.setdefault(point, report)
 
     @property
     def reports(self) -> list[Report]:
         """Those to judge."""
         return self._all if self._all is not None else [report for its in self._first.values() for report in its]
+
+
+    @property
+    def points(self) -> Iterable[Report]:
+        """One of each distinct race at each pair of program points: they have all causes that there are."""
+        return self._points.values()
+
+
+@dataclass(frozen=True)
+class _Named:
+    queues: dict[str, dict[str, Any]] = field(default_factory=dict)
+    inputs: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -57,6 +74,13 @@ class Judged:
     races: dict[Signature, Verdict] = field(default_factory=dict)
     """By canonical signature: live if one of its reports is, unknown if one could be."""
     left: int = 0
+    named: _Named = field(default_factory=_Named)
+    causes: dict[Signature, set[str]] = field(default_factory=dict)
+    """By canonical signature: the ids of the root causes of its reports."""
+
+    def cause(self, report: Report) -> str:
+        """The id of the root cause that a report belongs to, judged or not."""
+        return cause_of(report, self.named)
 
     def of(self, report: Report) -> Consequence | None:
         """Of a report; None where it was not judged."""
@@ -87,13 +111,18 @@ def judge_again(
     again = _Again(batches, min(rows, MOST_ROWS))
     reports = sample.reports
     within = [report for report in reports if report.current.row < MOST_ROWS]
-    found = consequences(again, within, partial=partial or rows > MOST_ROWS, **settings)
+    recording = record(again, Settings(**settings), replay=False)
+    found = judge(recording, within, partial=partial or rows > MOST_ROWS)
     if within and again.missing:
         changed = Consequence("unknown", "the trace could not be read a second time as it was the first")
         found = {pair_of(report): changed for report in within}
     beyond = Consequence("unknown", f"the trace is looked at up to row {MOST_ROWS:,} only")
     found |= {pair_of(report): beyond for report in reports if report.current.row >= MOST_ROWS}
-    return Judged(found, _of_races(reports, found), sample.seen - len(reports))
+    named = _Named(recording.queues, recording.inputs)
+    causes: dict[Signature, set[str]] = {}
+    for report in sample.points:
+        causes.setdefault(report.canonical, set()).add(cause_of(report, named))
+    return Judged(found, _of_races(reports, found), sample.seen - len(reports), named, causes)
 
 
 def _of_races(reports: Iterable[Report], found: dict[Pair, Consequence]) -> dict[Signature, Verdict]:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Final
 
 from hbtrace.errors import UsageError
-from hbtrace.explain.draft import INSERTED, QUEUED, Entry, Event, Price, State, inserted
+from hbtrace.explain.draft import (
+    ACCESSES,
+    BUSY,
+    DEFINING,
+    INSERTED,
+    QUEUED,
+    Entry,
+    Event,
+    Price,
+    State,
+    Wants,
+    inserted,
+)
 from hbtrace.replay.canonical import without_slot
-
-_MOST_USES: Final = 1 << 16
-"""Uses remembered of one queue; older ones are forgotten, the replay tells whether that mattered."""
 
 
 @dataclass
@@ -24,58 +32,92 @@ class Pin:
     """
 
     price: Price = field(default_factory=Price)
+    lane: int = 0
 
     def __str__(self) -> str:
         return "--pin"
+
+    @property
+    def wants(self) -> Wants:
+        return Wants(ACCESSES | BUSY | DEFINING)
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         return _Pool(self).run(entries)
 
 
-Use = tuple[int, int, int, int]
-"""(buffer, lo, hi, root)"""
+Use = tuple[int, int, int]
+"""(lo, hi, root)"""
+
+_CHANGING = frozenset({"tensor", "buffer", "graph"})
 
 
 class _Pool:
     def __init__(self, pin: Pin) -> None:
         self._pin = pin
-        self._state = State()
-        self._uses: dict[int, list[tuple[int, Use]]] = {}
-        """By queue: (number of the piece of work, what it uses)."""
+        self._state = State(lane=pin.lane)
+        self._uses: dict[int, dict[int, dict[Use, int]]] = {}
+        """By queue and buffer: what its work uses, and the number of the last piece of work that does."""
+        self._placed: dict[int, list[tuple[int, Use]]] = {}
+        """Of graphs: (buffer, use) of all that they touch, for as long as the trace defines nothing."""
 
     def run(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         for row, event in entries:
-            for tensor in sorted(self._state.written(event)):
-                yield from self._protect(event, tensor)
+            ev = event.get("ev")
+            if ev in _CHANGING:
+                self._placed.clear()
+            rivals = self._rivals(event)
+            if rivals:
+                for tensor in sorted(self._state.written(event)):
+                    yield from self._protect(tensor, rivals)
             self._state.take(event)
             yield row, event
-            if event.get("ev") in QUEUED:
+            if ev in QUEUED:
                 self._remember(event)
 
-    def _use(self, tensor: int) -> Use:
+    def _use(self, tensor: int) -> tuple[int, Use]:
         its = self._state.tensors.get(tensor, {})
         lo = int(its.get("offset", 0))
-        return int(its.get("buffer", -1)), lo, lo + self._state.size(tensor), self._state.root(tensor)
+        return int(its.get("buffer", -1)), (lo, lo + self._state.size(tensor), self._state.root(tensor))
+
+    def _touched(self, event: Event) -> list[tuple[int, Use]]:
+        """(buffer, use) of all tensors of an event; graphs are large and computed often."""
+        graph = event.get("graph", -1) if event.get("ev") == "compute" else None
+        found = self._placed.get(graph) if graph is not None else None
+        if found is None:
+            found = [self._use(tensor) for tensor in sorted(self._state.read(event) | self._state.written(event))]
+            if graph is not None:
+                self._placed[graph] = found
+        return found
 
     def _remember(self, event: Event) -> None:
-        tensors = self._state.read(event) | self._state.written(event)
+        touched = self._touched(event)
         for queue in {event.get("backend", -1), event.get("src_backend", -1)} - {-1}:
             if self._state.backends.get(queue, {}).get("synchronous"):
                 continue
-            number, done = self._state.issued.get(queue, 0), self._state.waited.get(queue, 0)
-            uses = [use for use in self._uses.get(queue, ()) if use[0] > done]
-            self._uses[queue] = uses[-_MOST_USES:] + [(number, self._use(tensor)) for tensor in sorted(tensors)]
+            number, uses = self._state.issued.get(queue, 0), self._uses.setdefault(queue, {})
+            for buffer, use in touched:
+                uses.setdefault(buffer, {})[use] = number
 
-    def _protect(self, event: Event, tensor: int) -> Iterator[Entry]:
-        buffer, lo, hi, root = self._use(tensor)
+    def _rivals(self, event: Event) -> list[tuple[int, dict[int, dict[Use, int]]]]:
+        """Of the other queues that are not waited for: (work that is done, uses). Of one that is, nothing is in use."""
         own = event.get("backend", -1) if event.get("ev") in QUEUED else -1
         if event.get("ev") == "copy_async" and event.get("runs_on") == "src":
             own = event.get("src_backend", own)
+        rivals = []
         for queue, uses in self._uses.items():
             done = self._state.waited.get(queue, 0)
-            if queue != own and any(
-                number > done and use[0] == buffer and use[1] < hi and lo < use[2] and self._others(use[3], root)
-                for number, use in uses
+            if self._state.issued.get(queue, done + 1) <= done:
+                uses.clear()
+            elif queue != own:
+                rivals.append((done, uses))
+        return rivals
+
+    def _protect(self, tensor: int, rivals: list[tuple[int, dict[int, dict[Use, int]]]]) -> Iterator[Entry]:
+        buffer, (lo, hi, root) = self._use(tensor)
+        for done, uses in rivals:
+            if any(
+                number > done and use[0] < hi and lo < use[1] and self._others(use[2], root)
+                for use, number in uses.get(buffer, {}).items()
             ):
                 yield from self._move(root)
                 return
@@ -103,6 +145,16 @@ class _Pool:
                 again = tensor | {"buffer": buffer["id"]}
                 self._state.take(again)
                 yield INSERTED, again
+        self._placed.clear()
+
+
+@dataclass
+class Part:
+    """Nodes of a graph that stand together, and the graph that they become; -1 until it is defined."""
+
+    moved: bool
+    nodes: list[Event] = field(default_factory=list)
+    graph: int = -1
 
 
 @dataclass
@@ -115,17 +167,23 @@ class Place:
     what: str
     backend: str
     price: Price = field(default_factory=Price)
+    lane: int = 0
 
     def __str__(self) -> str:
         return f"--place {self.what}={self.backend}"
 
+    @property
+    def wants(self) -> None:
+        """It cuts graphs, node by node."""
+
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        state = State()
+        state = State(lane=self.lane)
+        cuts: dict[int, list[Part]] = {}  # graphs are large and computed often: each is cut once
         for row, event in entries:
-            parts = self._parts(event, state) if event.get("ev") == "compute" else []
-            target = self._target(state)
-            if len(parts) + sum(moved for moved, _ in parts) > 1 and target not in (-1, event.get("backend")):
-                yield from self._cut(row, event, parts, target, state)
+            if event.get("ev") in _CHANGING:
+                cuts.clear()
+            if event.get("ev") == "compute" and self._is_cut(event, state, cuts):
+                yield from self._run(row, event, cuts[event["graph"]], state)
             else:
                 state.take(event)
                 yield row, event
@@ -136,32 +194,39 @@ class Place:
         found = [ident for ident, its in state.backends.items() if fnmatchcase(str(its.get("name")), self.backend)]
         return found[-1] if found else -1
 
-    def _parts(self, event: Event, state: State) -> list[tuple[bool, list[Event]]]:
+    def _is_cut(self, event: Event, state: State, cuts: dict[int, list[Part]]) -> bool:
+        """Whether a compute's graph has nodes that move, and somewhere to move to."""
+        graph = event.get("graph", -1)
+        if graph not in cuts:
+            cuts[graph] = self._parts(state.graphs.get(graph, ()), state)
+        moves = any(part.moved for part in cuts[graph])
+        return moves and self._target(state) not in (-1, event.get("backend"))
+
+    def _parts(self, nodes: Iterable[Event], state: State) -> list[Part]:
         """Runs of nodes that move or stay."""
-        parts: list[tuple[bool, list[Event]]] = []
-        for node in state.graphs.get(event.get("graph", -1), ()):
+        parts: list[Part] = []
+        for node in nodes:
             names = {str(node.get("op")), *state.names(node.get("tensor", -1))}
             moved = any(fnmatchcase(name, self.what) for name in names)
-            if parts and parts[-1][0] == moved:
-                parts[-1][1].append(node)
-            else:
-                parts.append((moved, [node]))
+            if not parts or parts[-1].moved != moved:
+                parts.append(Part(moved))
+            parts[-1].nodes.append(node)
         return parts
 
-    def _cut(
-        self, row: int, event: Event, parts: list[tuple[bool, list[Event]]], target: int, state: State
-    ) -> Iterator[Entry]:
-        own = event["backend"]
-        for index, (moved, nodes) in enumerate(parts):
-            queue, graph = target if moved else own, state.fresh()
-            if index or moved:
-                yield from self._hand_over(event, own if moved else target, queue, state)
-            yield INSERTED, {"ev": "graph", "id": graph, "nodes": nodes}
-            compute = event | {"backend": queue, "graph": graph}
+    def _run(self, row: int, event: Event, parts: list[Part], state: State) -> Iterator[Entry]:
+        own, target = event["backend"], self._target(state)
+        for index, part in enumerate(parts):
+            queue = target if part.moved else own
+            if index or part.moved:
+                yield from self._hand_over(event, own if part.moved else target, queue, state)
+            if part.graph == -1:
+                part.graph = state.fresh()
+                yield INSERTED, {"ev": "graph", "id": part.graph, "nodes": part.nodes}
+            compute = event | {"backend": queue, "graph": part.graph}
             state.take(compute)
-            self.price.changed += moved
+            self.price.changed += part.moved
             yield row if index == 0 else INSERTED, compute
-        if parts[-1][0]:
+        if parts[-1].moved:
             yield from self._hand_over(event, target, own, state)
 
     def _hand_over(self, event: Event, first: int, then: int, state: State) -> Iterator[Entry]:

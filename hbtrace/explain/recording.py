@@ -112,35 +112,60 @@ class Recording:
             yield from chunk.steps()
 
 
+class Recorder:
+    """Makes a recording, batch by batch. replay: false leaves out the kernel, hence the reports.
 
-def record(batches: Iterable[pa.RecordBatch], settings: Settings | None = None, *, replay: bool = True) -> Recording:
-    """Replay a trace and keep it. replay: false leaves out the kernel, hence the reports."""
-    how = settings or Settings()
-    lowering = Lowering(strict=how.strict, skip_weights=how.skip_weights, threads=how.threads)
-    naming = Naming(lowering, fold=how.fold_layers)
-    kernel: Kernel | None = None
-    out = Recording()
-    names: dict[str, int] = {}
-    for batch in batches:
+    After each batch its user must call `naming.keep` with what `remembered` says, and what else it must still name.
+    """
+
+    def __init__(self, settings: Settings, *, replay: bool = True) -> None:
+        self.lowering = Lowering(
+            strict=settings.strict, skip_weights=settings.skip_weights, threads=settings.threads
+        )
+        self.naming = Naming(self.lowering, fold=settings.fold_layers)
+        self._replay = replay
+        self._kernel: Kernel | None = None
+        self._names: dict[str, int] = {}
+        self._out = Recording()
+
+    def take(self, batch: pa.RecordBatch) -> Program:
+        """The next batch: its program, which is kept, too."""
+        out, lowering = self._out, self.lowering
         first = lowering.rows
         program = lowering.lower(batch)
         out.chunks.append(Chunk(program, _shapes(lowering), first))
         out.events += _events(batch)
         out.times.append(batch.column("time").fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64))
-        _note_definitions(out, batch, names, first)
-        if not replay:
-            continue
-        if kernel is None:
-            kernel = Kernel(closed=not lowering.ordered)
-        hits = kernel.run(program)
-        out.hits += hits
-        out.reports += map(naming.report, hits)
-        naming.keep(kernel.remembered())
-    out.rows, out.actors = lowering.rows, list(lowering.names.actors)
-    out.closed = not lowering.ordered
-    out.warnings = lowering.findings.sentences()
-    out.late = any("began late" in warning for warning in out.warnings)
-    return out
+        _note_definitions(out, batch, self._names, first)
+        if self._replay:
+            if self._kernel is None:  # the first row says whether threads are ordered
+                self._kernel = Kernel(closed=not lowering.ordered)
+            hits = self._kernel.run(program)
+            out.hits += hits
+            out.reports += map(self.naming.report, hits)
+        return program
+
+    def remembered(self) -> set[int]:
+        """The rows whose accesses can still be met."""
+        return set() if self._kernel is None else self._kernel.remembered()
+
+    def finish(self) -> Recording:
+        """There is no batch more."""
+        out, lowering = self._out, self.lowering
+        out.rows, out.actors = lowering.rows, list(lowering.names.actors)
+        out.closed = not lowering.ordered
+        out.warnings = lowering.findings.sentences()
+        out.late = any("began late" in warning for warning in out.warnings)
+        return out
+
+
+def record(batches: Iterable[pa.RecordBatch], settings: Settings | None = None, *, replay: bool = True) -> Recording:
+    """Replay a trace and keep it. replay: false leaves out the kernel, hence the reports."""
+    recorder = Recorder(settings or Settings(), replay=replay)
+    for batch in batches:
+        recorder.take(batch)
+        recorder.naming.keep(recorder.remembered())
+    return recorder.finish()
 
 
 def _events(batch: pa.RecordBatch) -> list[str]:
@@ -180,7 +205,7 @@ def _rows(batch: pa.RecordBatch, mask: pa.Array) -> list[dict[str, Any]]:
 def _shapes(lowering: Lowering) -> dict[int, Shape]:
     """Of the templates used in the newest batch those that need one."""
     shapes: dict[int, Shape] = {}
-    distinct = {id(template): template for template in lowering._templates.values()}
+    distinct = {id(template): template for template in lowering.templates.values()}
     for template in distinct.values():
         if template.origins is None and not any(template.approx):
             continue

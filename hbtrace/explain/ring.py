@@ -13,7 +13,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hbtrace.errors import UsageError
-from hbtrace.explain.draft import INSERTED, QUEUED, SETS, Entry, Event, Price, State, inserted
+from hbtrace.explain.draft import (
+    ACCESSES,
+    BUSY,
+    DEFINING,
+    INSERTED,
+    QUEUED,
+    SETS,
+    Entry,
+    Event,
+    Price,
+    State,
+    Wants,
+    inserted,
+)
 from hbtrace.replay.canonical import without_slot
 
 _NAMES: Final = ("inp_", "attn_inp_", "out_ids")
@@ -25,6 +38,7 @@ class Ring:
 
     depth: int
     price: Price = field(default_factory=Price)
+    lane: int = 0
 
     def __post_init__(self) -> None:
         if not 2 <= self.depth <= 64:
@@ -32,6 +46,10 @@ class Ring:
 
     def __str__(self) -> str:
         return f"--ring {self.depth}"
+
+    @property
+    def wants(self) -> Wants:
+        return Wants(ACCESSES | BUSY | DEFINING)
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         return _Rotation(self).run(entries)
@@ -42,7 +60,7 @@ class _Rotation:
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
-        self._state = State()
+        self._state = State(lane=ring.lane)
         self._flagged = False
         self._slot = 0
         self._homes: dict[int, int] = {}

@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from hbtrace.errors import UsageError
-from hbtrace.explain.draft import INSERTED, QUEUED, Entry, Event, Price, State, inserted
+from hbtrace.explain.draft import (
+    BUSY,
+    INSERTED,
+    QUEUED,
+    WRITING,
+    Entry,
+    Event,
+    Price,
+    State,
+    Wants,
+    inserted,
+)
 
 _EDGES = frozenset(
     {"synchronize", "event_record", "event_wait", "event_synchronize", "release", "acquire", "event_free"}
@@ -25,8 +36,7 @@ class Wait:
     at: str
     how: str = "synchronize"
     price: Price = field(default_factory=Price)
-    _met: dict[int, bool] = field(default_factory=dict, repr=False)
-    """Whether a graph writes the tensor, for as long as the trace defines nothing."""
+    lane: int = 0
 
     def __post_init__(self) -> None:
         kind, _, what = self.at.partition(":")
@@ -36,19 +46,29 @@ class Wait:
     def __str__(self) -> str:
         return f"{'--sync' if self.how == 'synchronize' else '--event'} {self.at}"
 
+    @property
+    def wants(self) -> Wants:
+        kind, _, what = self.at.partition(":")
+        if kind == "row":
+            return Wants(BUSY, frozenset({int(what)}))
+        if kind == "before":
+            return Wants(BUSY | WRITING | {"tensor", "graph"})
+        return Wants(BUSY | {"ubatch"}, ubatches=True)
+
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        state, ubatch = State(), _Boundaries()
+        state, ubatch = State(lane=self.lane), _Boundaries()
+        met: dict[int, bool] = {}  # whether a graph writes the tensor, for as long as the trace defines nothing
         for row, event in entries:
             if event.get("ev") in ("tensor", "graph"):
-                self._met.clear()
-            if self._here(row, event, state, ubatch):
+                met.clear()
+            if self._here(row, event, state, ubatch, met):
                 for new in self._waits(event, state):
                     state.take(new)
                     yield INSERTED, new
             state.take(event)
             yield row, event
 
-    def _here(self, row: int, event: Event, state: State, ubatch: _Boundaries) -> bool:
+    def _here(self, row: int, event: Event, state: State, ubatch: _Boundaries, met: dict[int, bool]) -> bool:
         if self.at == "ubatch":
             return ubatch.begins(event)
         kind, _, what = self.at.partition(":")
@@ -57,9 +77,9 @@ class Wait:
         if event.get("ev") != "compute":
             return self._writes(event, what, state)
         graph = event.get("graph", -1)
-        if graph not in self._met:  # graphs are large and computed often
-            self._met[graph] = self._writes(event, what, state)
-        return self._met[graph]
+        if graph not in met:  # graphs are large and computed often
+            met[graph] = self._writes(event, what, state)
+        return met[graph]
 
     @staticmethod
     def _writes(event: Event, what: str, state: State) -> bool:
@@ -111,9 +131,14 @@ class Drop:
 
     row: int
     price: Price = field(default_factory=Price)
+    lane: int = 0
 
     def __str__(self) -> str:
         return f"--drop-edge {self.row}"
+
+    @property
+    def wants(self) -> Wants:
+        return Wants(rows=frozenset({self.row}))
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         seen = False
@@ -136,9 +161,14 @@ class CopyOn:
     runs_on: str | None = None
     after_dst: bool = False
     price: Price = field(default_factory=Price)
+    lane: int = 0
 
     def __str__(self) -> str:
         return "--after-dst" if self.after_dst else f"--copy-on {self.runs_on}"
+
+    @property
+    def wants(self) -> Wants:
+        return Wants(frozenset({"copy_async"}))
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         for row, event in entries:
@@ -160,9 +190,14 @@ class Synchronous:
 
     name: str
     price: Price = field(default_factory=Price)
+    lane: int = 0
 
     def __str__(self) -> str:
         return f"--synchronous {self.name}"
+
+    @property
+    def wants(self) -> Wants:
+        return Wants(QUEUED | {"backend"})
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         stalling: set[int] = set()
@@ -184,9 +219,14 @@ class HideDirect:
     """Writes and reads through `tensor->data` are not announced: what a tool without that hook sees."""
 
     price: Price = field(default_factory=Price)
+    lane: int = 0
 
     def __str__(self) -> str:
         return "--hide-direct"
+
+    @property
+    def wants(self) -> Wants:
+        return Wants(frozenset({"set_direct", "get_direct"}))
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         for row, event in entries:

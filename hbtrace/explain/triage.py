@@ -19,7 +19,7 @@ from hbtrace.source import Source, open_source
 
 MOST_JUDGED: Final = 2_000
 """Reports whose consequence is looked at, each."""
-_OF_EACH: Final = 2
+OF_EACH: Final = 2
 
 
 @dataclass
@@ -48,6 +48,10 @@ class Triage:
     @property
     def distinct(self) -> int:
         return len({report.signature for report in self.recording.reports})
+
+    def judged(self, cause: Cause) -> int:
+        """Of how many of a cause's reports the consequence is known: where there are very many not of all."""
+        return cause.live + cause.dead + cause.unknown
 
     def __iter__(self) -> Iterator[Cause]:
         return iter(self.causes)
@@ -117,7 +121,7 @@ def _sample(reports: list[Report]) -> list[Report]:
     kept = []
     for report in reports:
         seen[report.canonical] += 1
-        if seen[report.canonical] <= _OF_EACH:
+        if seen[report.canonical] <= OF_EACH:
             kept.append(report)
     return kept
 

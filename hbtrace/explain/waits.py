@@ -22,6 +22,8 @@ from hbtrace.replay.program import STEP
 
 MOST: Final = 400
 """Waits left out one by one; beyond, those of one point together."""
+MOST_STEPS: Final = 50_000_000
+"""Steps replayed for that: of a long trace fewer waits are left out one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ def weigh(batches: Iterable[pa.RecordBatch], settings: Settings | None = None) -
     recording = record(batches, settings)
     found = _waits(recording)
     learning = [wait for wait in found if wait.learns]
-    together = len(learning) > MOST
+    steps = sum(len(chunk.program.code) for chunk in recording.chunks) // STEP
+    together = len(learning) > min(MOST, max(1, MOST_STEPS // max(1, steps)))
     if together:
         learning = _by_point(learning)
     before = set(map(_pair, recording.hits))

@@ -10,9 +10,11 @@ import pyarrow as pa
 
 from hbtrace.compare.select import Filters
 from hbtrace.explain.causes import Cause, causes_of
-from hbtrace.explain.draft import Entry, Price, Rule, batches_of, entries_of
+from hbtrace.explain.draft import Entry, Price, Rule, batches_of, chained, entries_of
 from hbtrace.explain.pace import Pace, pace_of
+from hbtrace.explain.patch import can_patch
 from hbtrace.explain.recording import Recording, Settings, record
+from hbtrace.explain.variants import replayed
 
 Batches = Callable[[], Iterable[pa.RecordBatch]]
 """The trace, again from its beginning at each call."""
@@ -60,13 +62,15 @@ class WhatIf:
 
 def rewrite(batches: Batches, rules: Sequence[Rule]) -> Iterator[Entry]:
     """The events under the rules, one rule after the other."""
-    stream: Iterable[Entry] = entries_of(batches())
-    return iter(reduce(lambda entries, rule: rule.apply(entries), rules, stream))
+    return chained(rules, entries_of(batches()))
 
 
 def side_of(batches: Iterable[pa.RecordBatch], settings: Settings, filters: Filters | None = None) -> Side:
     """Replay one side."""
-    recording = record(batches, settings)
+    return _side(record(batches, settings), filters)
+
+
+def _side(recording: Recording, filters: Filters | None) -> Side:
     causes = causes_of(recording)
     if filters:
         for cause in causes:
@@ -80,8 +84,30 @@ def whatif(
     *, before: Side | None = None,
 ) -> WhatIf:  # fmt: skip
     """Replay a trace as it is and under the rules. before: the first of the two, if it is known already."""
+    return whatifs(batches, [rules], settings, filters, before=before)[0]
+
+
+def whatifs(
+    batches: Batches, variants: Sequence[Sequence[Rule]], settings: Settings | None = None,
+    filters: Filters | None = None, *, before: Side | None = None,
+) -> list[WhatIf]:  # fmt: skip
+    """As `whatif`, for several sets of rules: the trace is read once for all of them, where the rules allow it."""
     how = settings or Settings()
-    first = before or side_of(batches(), how, filters)
-    second = side_of(batches_of(rewrite(batches, rules)), how, filters)
+    patched: list[Recording | None] = [None] * len(variants)
+    if before is None or any(map(can_patch, variants)):
+        recording, patched = replayed(batches(), variants, how, base=before is None)
+    first = before or _side(recording, filters)
+    return [_compared(batches, rules, how, filters, first, its) for rules, its in zip(variants, patched, strict=True)]
+
+
+def _compared(
+    batches: Batches, rules: Sequence[Rule], settings: Settings, filters: Filters | None, first: Side,
+    patched: Recording | None,
+) -> WhatIf:  # fmt: skip
+    if patched is None:
+        for rule in rules:
+            rule.price = Price()  # it began to count
+        patched = record(batches_of(rewrite(batches, rules)), settings)
+    second = _side(patched, filters)
     price = reduce(lambda a, b: a + b, (rule.price for rule in rules), Price())
-    return WhatIf(first, second, [str(rule) for rule in rules], price, second.recording.warnings)
+    return WhatIf(first, second, [str(rule) for rule in rules], price, patched.warnings)

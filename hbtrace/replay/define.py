@@ -32,6 +32,8 @@ class Definitions(BatchRows):
         self._graphs: dict[int, Template] = {}
         self._graph_templates: dict[bytes, Template] = {}
         self._hosts = {0: self.names.new_actor(HOST_NAME)}
+        self.introduced: list[tuple[int, int, Backend]] = []
+        """Every backend in the order of its first row: (row, id, what it is)."""
 
     @property
     def ordered(self) -> bool:
@@ -40,6 +42,10 @@ class Definitions(BatchRows):
 
     def _thread_actor(self, row: int) -> int:
         thread = self._thread[row]
+        return self.host_actor(thread) if thread else 0
+
+    def host_actor(self, thread: int) -> int:
+        """The actor of a host thread."""
         if not thread or not self.ordered:
             return 0
         actor = self._hosts.get(thread)
@@ -54,7 +60,7 @@ class Definitions(BatchRows):
         if backend is None:
             self._undefined_backends.add(ident)
             backend = Backend(self.names.new_actor(f"?{ident}"))
-            self._put_backend(ident, backend)
+            self._put_backend(row, ident, backend)
         if ident in self._undefined_backends:
             self.findings.add(findings.BACKEND, self._first + row, f"backend {ident}", ident)
         if not backend.live:
@@ -90,6 +96,7 @@ class Definitions(BatchRows):
             before.live = False
         self.exercise.backends.add(columns.attributes("backend", row))
         self._put_backend(
+            row,
             ident,
             Backend(
                 self.names.new_queue(name),
@@ -99,8 +106,9 @@ class Definitions(BatchRows):
             ),
         )
 
-    def _put_backend(self, ident: int, backend: Backend) -> None:
+    def _put_backend(self, row: int, ident: int, backend: Backend) -> None:
         self._backends[ident] = backend
+        self.introduced.append((self._first + row, ident, backend))
         self._draining = [pair for pair in self._draining if pair[1].live]
         if backend.drains:
             self._draining.append((ident, backend))

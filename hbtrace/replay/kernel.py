@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from hbtrace.replay.footprint import Atom, atoms
-from hbtrace.replay.program import DROP, END, HOST, JOIN, PIECE, QUEUE, RECORD, RELEASE, STEP, Program
+from hbtrace.replay.program import ALSO, DROP, END, HOST, JOIN, PIECE, QUEUE, RECORD, RELEASE, STEP, Program
 from hbtrace.replay.shadow import Cell, Entry, Resident, Space, Stamp
 
 RESIDENT_ATOMS: Final = 16
@@ -159,6 +159,8 @@ class Kernel:
                 ended = self._spaces.pop(a, None)
                 if ended is not None:
                     ended.clear()  # footprints still point at its cells
+            elif op == ALSO:
+                self._access(a, self._clock(a), footprint, row, hits)
             else:  # WAIT
                 self._learn(a, self._slots.get(b, {}))
         return hits

@@ -106,6 +106,11 @@ class Lowering(Definitions):
             self._graph_templates.clear()
             self._windows.forget_graphs()
 
+    @property
+    def templates(self) -> dict[int, Template]:
+        """What the rows of the newest batch access, by row; rows without accesses are absent."""
+        return self._templates
+
     def event(self, row: int) -> Event:
         """What a report says of a row of the newest batch."""
         columns, index = self._columns, row - self._first

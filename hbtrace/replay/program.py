@@ -12,11 +12,12 @@ A `Program` is one chunk of a trace. Its `code` is an array of steps of five int
 | `WAIT`    | actor  | slot   |           | row | `VC[a] |= S[b]`                                    |
 | `DROP`    |        | slot   |           | row | `S[b]` is forgotten                                |
 | `END`     | space  |        |           | row | the space is never accessed again                  |
+| `ALSO`    | actor  |        | footprint | row | more accesses of the epoch that the actor is in    |
 
 Every step has the row of its event. Actors, slots, spaces (one a life of a buffer) and footprints are small integers
 given out by the lowering; footprint -1 is none. A footprint is a list of pieces `(space, lo, hi, number, write)`:
 half-open bytes, the access's number within its event, 0 or 1. All pieces of a footprint are accessed in one epoch, in
-order.
+order. `ALSO` stands behind the `HOST` or `QUEUE` of its row; the lowering makes none, what-if replays do.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ RELEASE: Final = 4
 WAIT: Final = 5
 DROP: Final = 6
 END: Final = 7
+ALSO: Final = 8
 
 STEP: Final = 5
 PIECE: Final = 5

@@ -10,7 +10,7 @@ from hbtrace.explain.chain import NEVER
 from hbtrace.explain.explanation import Explanation
 from hbtrace.explain.witness import Lane, Version
 from hbtrace.report.json import FORMAT, report_object
-from hbtrace.report.text import block
+from hbtrace.report.text import block, table
 from hbtrace.report.triage import missing_order, window_text
 from hbtrace.report.words import count
 
@@ -18,8 +18,8 @@ _MOST_BETWEEN: Final = 6
 _MOST_LINKS: Final = 6
 
 
-def render(found: Explanation) -> str:
-    """Everything `explain` prints."""
+def render(found: Explanation, width: int | None = None) -> str:
+    """Everything `explain` prints. width: of the terminal, as in `text.table`."""
     report, window = found.report, found.window
     head = f"{found.ident} of {found.cause.ident}: {missing_order(found.cause)}"
     more = [f"  ... and {count(found.others, 'more report')} of this"] if found.others else []
@@ -29,7 +29,7 @@ def render(found: Explanation) -> str:
         _side("current", found, 1),
         _knowledge(found),
         _chain(found),
-        _witness(found),
+        _witness(found, width),
         _consequence(found),
         _mend(found),
     ]
@@ -99,7 +99,7 @@ def _versions(versions: list[Version], found: Explanation) -> str:
     return "; ".join(_version(version, found) for version in versions[:3]) or "nothing"
 
 
-def _witness(found: Explanation) -> list[str]:
+def _witness(found: Explanation, width: int | None) -> list[str]:
     shown = found.witness
     who = "memory then holds" if shown.reader is None else f"the read of row {shown.reader[0]} sees"
     lines = [
@@ -109,27 +109,24 @@ def _witness(found: Explanation) -> list[str]:
     ]
     if not shown.differs:
         lines.append("  (the two schedules show the same versions: only the order differs)")
-    return [*lines, "", *_drawing(found)]
+    return [*lines, "", *_drawing(found, width)]
 
 
-def _drawing(found: Explanation) -> list[str]:
+def _drawing(found: Explanation, width: int | None) -> list[str]:
     """The schedule as lanes, one an actor, time going down. Of what the current side waits for the last few."""
-    lanes = found.witness.lanes
+    lanes = list(dict.fromkeys(found.witness.lanes))  # an event may be several operations of an actor
     sides = {found.report.earlier.actor, found.report.current.actor}
     between = [lane for lane in lanes if not lane.mark]
     shown = [lane for lane in between if lane.actor in sides][-_MOST_BETWEEN:]
     hidden = len(between) - len(shown)
     lanes = [lane for lane in lanes if lane.mark or lane in shown]
     actors = list(dict.fromkeys(lane.actor for lane in lanes))
-    widths = {a: max(len(a), *(len(_cell(lane, found)) for lane in lanes if lane.actor == a)) for a in actors}
-    lines = ["  " + "  ".join(f"{actor:<{widths[actor]}}" for actor in actors).rstrip()]
-    for lane in lanes:
-        if hidden and lane.mark != "version":
-            lines.append(f"    ... {count(hidden, 'operation')} that {found.report.current.actor} waits for")
-            hidden = 0
-        row = (_cell(lane, found) if actor == lane.actor else "|" for actor in actors)
-        cells = (f"{cell:<{widths[actor]}}" for actor, cell in zip(actors, row, strict=True))
-        lines.append("  " + "  ".join(cells).rstrip())
+    cells = [[_cell(lane, found) if actor == lane.actor else "|" for actor in actors] for lane in lanes]
+    lines = ["  " + line for line in table(actors, cells, width=None if width is None else width - 2)]
+    if hidden:
+        first = next(place for place, lane in enumerate(lanes) if lane.mark != "version")
+        what = f"    ... {count(hidden, 'event')} that {found.report.current.actor} waits for"
+        lines.insert(1 + first, what)
     return [*lines, "  V: the version that was read   C: the current side   E: the earlier side"]
 
 

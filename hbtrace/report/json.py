@@ -83,12 +83,13 @@ def trace_object(outcome: Outcome) -> dict[str, Any]:
 
 
 def _judged(outcome: Outcome, report: Report, mark: Suppression | None) -> dict[str, Any]:
-    """A report and what it comes to: null where it was not judged."""
-    found = outcome.consequence_of(report)
+    """A report, what it comes to and its root cause: null where that was not looked at."""
+    found, judged = outcome.consequence_of(report), outcome.selection.judged
     return report_object(report, outcome.selection.ids[report.canonical], mark) | {
         "consequence": None if found is None else found.verdict,
         "consequence_why": None if found is None else found.why,
         "consequence_row": None if found is None else found.row,
+        "cause": None if judged is None else judged.cause(report),
     }
 
 

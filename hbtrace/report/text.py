@@ -53,6 +53,7 @@ def details(report: Report, ident: str, judged: Judged | None = None) -> list[st
         found = judged.of(report)
         told = "not judged" if found is None else f"{found.verdict}: {found.why}"
         lines.append(f"    comes to {told}")
+        lines.append(f"    cause    {judged.cause(report)}")
     return lines
 
 
@@ -169,7 +170,7 @@ def summary(selection: Selection, rows: int, width: int | None = None) -> list[s
         lines.append(
             f"{reports}, {count(len({race.signature for race in groups}), 'distinct race')}:"
             f" {count(len(tensors), 'tensor')},"
-            f" {count(len(buffers), 'buffer')}, {count(len(pairs), 'pair')} of actors"
+            f" {count(len(buffers), 'buffer')}, {count(len(pairs), 'pair')} of actors{_causes(selection)}"
         )
         lines += ["", *_races(groups, selection.judged, width)]
     else:
@@ -182,6 +183,14 @@ def summary(selection: Selection, rows: int, width: int | None = None) -> list[s
     ]
     told = [sentence for number, sentence in out if number]
     return lines + ([""] if told and not selection.filtered else []) + told
+
+
+def _causes(selection: Selection) -> str:
+    """How many root causes the shown races have, where that was looked at."""
+    if selection.judged is None:
+        return ""
+    causes = set().union(*(selection.judged.causes.get(race.canonical, ()) for race in selection.groups))
+    return f", {count(len(causes), 'root cause')}" if causes else ""
 
 
 def _races(groups: Sequence[Race], judged: Judged | None, width: int | None) -> list[str]:

@@ -8,9 +8,8 @@ from typing import Any, Final
 import orjson
 
 from hbtrace.explain.causes import NATURES, Cause, Window
-from hbtrace.explain.consequence import Consequence
 from hbtrace.explain.recording import pair_of
-from hbtrace.explain.triage import Triage
+from hbtrace.explain.triage import OF_EACH, Triage
 from hbtrace.replay.races import Report
 from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.text import spans, table
@@ -23,6 +22,7 @@ _KNOWN: Final = (
     (re.compile(r"(attn_)?inp_(k|v|kv)_idxs.*"), "KV indices"),
 )
 """Inputs of llama.cpp's graphs by what people call them."""
+_MOST_SPANS: Final = 4
 
 
 def plain_name(tensor: str) -> str:
@@ -66,6 +66,12 @@ def milliseconds(nanoseconds: int) -> str:
     return f"{nanoseconds / 1e6:.3g}" if nanoseconds < 1e9 else f"{nanoseconds / 1e6:,.0f}"
 
 
+def few_spans(numbers: set[int]) -> str:
+    """`1-6, 24-29, 47-52, ... (936)`: long runs have hundreds of spans."""
+    parts = spans(numbers).split(", ")
+    return ", ".join(parts) if len(parts) <= _MOST_SPANS else ", ".join([*parts[:3], f"... ({len(numbers):,})"])
+
+
 def primary_text(cause: Cause) -> str:
     if cause.primary == len(cause.reports):
         return "primary"
@@ -83,6 +89,10 @@ def render(found: Triage, *, verbose: bool) -> str:
     ]
     if found.causes:
         lines += ["", *_table(found)]
+        judged = sum(map(found.judged, found.causes))
+        if judged < len(found.reports):
+            what = f"{judged:,} of {count(len(found.reports), 'report')}"
+            lines += ["", f"comes to: judged are {what}, the first {OF_EACH} of each distinct race"]
     if verbose:
         for cause in found.causes:
             lines += ["", *_open(found, cause)]
@@ -108,7 +118,7 @@ def _table(found: Triage) -> list[str]:
             plain_names(cause.tensors),
             str(len(cause.reports)),
             str(cause.distinct),
-            spans(cause.ubatches),
+            few_spans(cause.ubatches),
             str(cause.first_row),
             cause.consequence,
             primary_text(cause),
@@ -129,7 +139,8 @@ def _open(found: Triage, cause: Cause) -> list[str]:
     judged = [c for report in cause.reports if (c := found.consequences.get(pair_of(report))) is not None]
     why = dict.fromkeys(consequence.why for consequence in judged)
     sums = f"{cause.live} live, {cause.dead} dead, {cause.unknown} unknown"
-    lines.append(f"    comes to {sums}{_unjudged(cause, judged)}")
+    left = len(cause.reports) - found.judged(cause)
+    lines.append(f"    comes to {sums}" + (f" ({left:,} more were not judged)" if left else ""))
     lines += [f"             {sentence}" for sentence in list(why)[:3]]
     lines.append("    races")
     races = [
@@ -139,18 +150,13 @@ def _open(found: Triage, cause: Cause) -> list[str]:
             f"{first.buffer}[{first.lo}, {first.hi})",
             _tensors(first.earlier.root, first.current.root),
             str(len(its)),
-            spans({report.current.ubatch for report in its}),
+            few_spans({report.current.ubatch for report in its}),
         )
         for canonical in cause.signatures
         if (its := [report for report in cause.reports if report.canonical == canonical])
         for first in its[:1]
     ]
     return lines + table(("      id", "kind", "first at", "tensor", "reports", "ubatches"), races, right=frozenset({4}))
-
-
-def _unjudged(cause: Cause, judged: list[Consequence]) -> str:
-    left = len(cause.reports) - len(judged)
-    return f" ({left:,} more were not judged)" if left else ""
 
 
 def _tensors(earlier: str | None, current: str | None) -> str:
@@ -176,6 +182,7 @@ def cause_object(found: Triage, cause: Cause) -> dict[str, Any]:
         "live": cause.live,
         "dead": cause.dead,
         "unknown": cause.unknown,
+        "judged": found.judged(cause),
         "primary": cause.primary,
         "window": {"narrowest": _window(cause.narrowest), "widest": _window(cause.widest)},
         "mend": {"short": advice.short, "text": advice.text, "whatif": list(advice.rules)},
@@ -201,6 +208,7 @@ def document(found: Triage) -> bytes:
         "races": found.races,
         "distinct": found.distinct,
         "shown": len(found.reports),
+        "judged": sum(map(found.judged, found.causes)),
         "causes": [cause_object(found, cause) for cause in found.causes],
         "reports": [
             report_object(report, found.ids[report.canonical])

@@ -243,3 +243,13 @@ def test_suppressed_races_are_judged_and_do_not_count(call, tmp_path, three):
     code, out, _ = call("analyze", three, *known, "--format", "json", "--only", "live")
     (report,) = json.loads(out)["reports"]
     assert (code, report["consequence"], "suppressed" in report) == (0, "live", True)
+
+
+def test_reports_carry_the_cause_that_triage_knows(call, three):
+    document = json.loads(call("analyze", three, "--format", "json")[1])
+    triaged = json.loads(call("triage", three, "--format", "json")[1])
+    causes = {cause["id"] for cause in triaged["causes"]}
+    assert {report["cause"] for report in document["reports"]} == causes
+    text = call("analyze", three, "-v")[1]
+    assert set(re.findall(r"    cause    (C-[0-9a-f]+)", text)) == causes
+    assert re.search(r", (\d+) root causes?$", text, re.MULTILINE)[1] == str(len(causes))

@@ -19,6 +19,7 @@ from hbtrace.explain.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
 from hbtrace.explain.triage import Triage, find, triage
 from hbtrace.explain.waits import weigh
 from hbtrace.explain.whatif import WhatIf, whatif
+from hbtrace.report.explain import render
 from tests.shared import SHARED, needs_shared
 
 TRACES = SHARED / "traces"
@@ -196,3 +197,32 @@ def test_explain_finds_by_id_cause_and_row() -> None:
     assert len(find(found, race)) == 6
     assert len(find(found, "431")) == 1
     assert find(found, "R-000000") == []
+
+
+def test_explain_race_is_the_verb_in_python() -> None:
+    found = hbtrace.explain_race(path("integrated"), "431")
+    assert (found.report.current.row, found.witness.seen) == (431, [(431, 0)])
+    assert hbtrace.explain_race(path("integrated"), found.cause.ident).others == 29
+    with pytest.raises(hbtrace.UsageError, match="no race R-000000"):
+        hbtrace.explain_race(path("integrated"), "R-000000")
+
+
+def drawing(text: str) -> list[str]:
+    lines = text.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("  in this one")) + 2
+    return lines[start : lines.index("", start)]
+
+
+def test_lanes_fit_the_terminal() -> None:
+    found = hbtrace.explain_race(path("cuda"), "612")
+    whole = drawing(render(found))
+    assert max(map(len, whole)) > 80
+    narrow = drawing(render(found, 80))
+    assert max(map(len, narrow)) <= 80
+    assert drawing(render(found, 160)) == whole
+    assert len(narrow) == len(whole)
+    column = whole[0].index("CUDA1")
+    assert whole[0][2:7] == "CUDA0"
+    assert [line[column] for line in whole if " C 612 " in line or " V 344 " in line] == ["|", "|"]
+    assert next(line for line in whole if "E 404" in line)[column:].startswith("E 404 compute")
+    assert sum("596 event_wait" in line for line in whole) == 1, "an event is one line, whatever it is made of"
