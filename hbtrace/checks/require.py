@@ -47,8 +47,14 @@ def unmet(requirements: list[Requirement], coverage: Coverage) -> list[str]:
     """A sentence for each requirement that a run does not meet; what its engine does not count is never met."""
     counted = {**coverage.more, **coverage.counters}
     return [
-        f"{r} is not met: " + (f"{r.counter} is {number}" if number is not None else f"no {r.counter} in such a trace")
+        f"{r} is not met: " + (f"no {r.counter} in such a trace" if number is None else _is(r.counter, number, counted))
         for r in requirements
         for number in [counted.get(r.counter)]
         if number is None or not _COMPARE[r.operator](number, r.number)
     ]
+
+
+def _is(counter: str, number: int, counted: dict[str, int]) -> str:
+    """What a counter is; of announced direct writes also those that a recorder inferred, for they count apart."""
+    inferred = counted.get("inferred_writes", 0) if counter == "direct_writes" else 0
+    return f"{counter} is {number}" + (f", inferred_writes is {inferred}" if inferred else "")

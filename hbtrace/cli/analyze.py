@@ -71,7 +71,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     )  # fmt: skip
     codes: list[int] = []
     outcomes: list[Outcome] = []
-    with open_output(output, force=force, inputs=traces) as write:
+    with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
         show = _Shower(write, given, several=len(traces) > 1)
         for path in traces:
             try:

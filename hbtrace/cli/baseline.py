@@ -86,8 +86,8 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     check_filters(options.filters, [side], known.races)
     verdict = baseline.check(known, side, today(), options.filters)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
-    with open_output(output, force=force, inputs=(file, *traces)) as write_out:
-        write_out(_rendered(verdict, output, given))
+    with open_output(output, force=force, inputs=(file, *traces), form=given["format"]) as write_out:
+        write_out(_rendered(verdict, given))
     warn(verdict.warnings)
     if given["prune"]:
         pruned = baseline.prune(known, verdict)
@@ -96,13 +96,12 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     return exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
 
 
-def _rendered(verdict: Verdict, output: str | None, given: dict[str, Any]) -> str | bytes:
+def _rendered(verdict: Verdict, given: dict[str, Any]) -> str | bytes:
     from hbtrace.cli.gate import render_verdict
-    from hbtrace.cli.output import terminal_width
     from hbtrace.report import diff as report
 
     if given["format"] == "text":
-        return report.render_text(verdict, {}, verbose=given["verbose"], width=terminal_width(output))
+        return report.render_text(verdict, {}, verbose=given["verbose"])
     if given["format"] == "json":
         return report.document(verdict, {})
     if given["format"] == "jsonl":

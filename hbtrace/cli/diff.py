@@ -78,8 +78,8 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
     before, after = (side.counters for side in sides)
     workload = {name: (before[name], after[name]) for name in before}
-    with open_output(output, force=force, inputs=(base, head)) as write:
-        write(_rendered(verdict, workload, output, given))
+    with open_output(output, force=force, inputs=(base, head), form=given["format"]) as write:
+        write(_rendered(verdict, workload, given))
     warn(verdict.warnings)
     if given["require_comparable"] and not verdict.comparable:
         return 4
@@ -103,15 +103,12 @@ def _arms(base: str | None, output: str | None, given: dict[str, Any], *, force:
     )
 
 
-def _rendered(
-    verdict: Any, workload: dict[str, tuple[int, int]], output: str | None, given: dict[str, Any]
-) -> str | bytes:
+def _rendered(verdict: Any, workload: dict[str, tuple[int, int]], given: dict[str, Any]) -> str | bytes:
     from hbtrace.cli.gate import render_verdict
-    from hbtrace.cli.output import terminal_width
     from hbtrace.report import diff as report
 
     if given["format"] == "text":
-        return report.render_text(verdict, workload, verbose=given["verbose"], width=terminal_width(output))
+        return report.render_text(verdict, workload, verbose=given["verbose"])
     if given["format"] == "json":
         return report.document(verdict, workload)
     if given["format"] == "jsonl":

@@ -32,7 +32,7 @@ def state_diff(
     from hbtrace.report.arms import document, render_text
 
     verdict = compare([read_run(place) for place in off], [read_run(place) for place in on])
-    with open_output(output, force=force) as write:
+    with open_output(output, force=force, form=form) as write:
         write(document(verdict) if form == "json" else render_text(verdict, verbose=verbose))
     if verdict.differs and not exit_zero:
         return 1

@@ -28,11 +28,13 @@ def command(topic: str | None) -> None:
 
     Rendered on a terminal, the page's Markdown as it is elsewhere.
     """
+    from hbtrace.cli.output import show
+
     pages = _pages()
     if topic is None:
         width = max(map(len, pages))
         for name, page in pages.items():
-            click.echo(f"{name:<{width}}  {_about(page.read_text(encoding='utf-8'))}")
+            show(f"{name:<{width}}  {_about(page.read_text(encoding='utf-8'))}\n")
         return
     text = pages[_name(topic, list(pages))].read_text(encoding="utf-8")
     if sys.stdout.isatty():

@@ -33,22 +33,21 @@ def command(trace: str, ident: str, output: str | None, force: bool, **given: An
     """
     from hbtrace.cli.output import open_output, terminal_width, warn
     from hbtrace.cli.progress import watched
+    from hbtrace.cli.twice import opened_twice
     from hbtrace.explain.explanation import explain
     from hbtrace.explain.recording import Settings
     from hbtrace.explain.triage import find, triage_source
     from hbtrace.report import explain as report
-    from hbtrace.source import open_source
 
-    if trace == "-":
-        raise UsageError("the trace is read twice: standard input cannot be")
     settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
-    with open_output(output, force=force) as write:
-        found = triage_source(watched(open_source(trace)), settings)
+    with open_output(output, force=force, form=given["format"]) as write:
+        source, again = opened_twice(trace)
+        found = triage_source(watched(source), settings)
         reports = find(found, ident)
         if not reports:
             raise UsageError(f"{trace}: no race {ident}; `hbtrace triage {trace} -v` lists them")
         warn(found.warnings)
-        explanation = explain(found, reports, open_source(trace).batches)
+        explanation = explain(found, reports, again)
         if given["format"] == "json":
             write(report.document(explanation))
         else:

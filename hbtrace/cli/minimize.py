@@ -30,21 +30,20 @@ def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> i
 
     Exit code: 0, 2 wrong use, or no race with this id, 3 a trace that cannot be read.
     """
+    from hbtrace.cli.twice import opened_twice
     from hbtrace.explain.minimize import minimize
     from hbtrace.explain.recording import Settings
     from hbtrace.explain.triage import find, triage_source
-    from hbtrace.source import open_source
     from hbtrace.trace.writer import open_writer
 
-    if trace == "-":
-        raise UsageError("the trace is read twice: standard input cannot be")
     settings = Settings(given["threads"], given["skip_weights"], given["strict"])
-    found = triage_source(open_source(trace), settings)
+    source, again = opened_twice(trace)
+    found = triage_source(source, settings)
     reports = find(found, ident)
     if not reports:
         raise UsageError(f"{trace}: no race {ident}; `hbtrace triage {trace} -v` lists them")
     with open_writer(output, force=force) as writer:
-        events = minimize(open_source(trace).batches(), reports[0], settings)
+        events = minimize(again(), reports[0], settings)
         writer.write_rows(events)
     where = "" if output == "-" else f" in {output}"
     click.echo(f"{len(events)} of {found.recording.rows:,} events{where}", err=True)

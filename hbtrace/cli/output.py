@@ -19,14 +19,16 @@ Write = Callable[[str | bytes], None]
 
 
 @contextmanager
-def open_output(path: str | None, *, force: bool, inputs: Iterable[str] = ()) -> Iterator[Write]:
+def open_output(
+    path: str | None, *, force: bool, inputs: Iterable[str] = (), form: str = "text"
+) -> Iterator[Write]:
     """A function that writes text or bytes to FILE or standard output. Nothing is overwritten without force.
 
     A file gets its content when the verb is through: one that fails leaves what was there. A device or a pipe is
-    written as it is. `inputs` are never overwritten, force or not.
+    written as it is. `inputs` are never overwritten, force or not. form: "text" is broken into a terminal's lines.
     """
     if path is None or path == "-":
-        yield _to_stdout
+        yield show if form == "text" else _to_stdout
         return
     _refuse(path, inputs, force=force)
     target = Path(os.path.realpath(path))  # through a link, not in its place
@@ -80,6 +82,16 @@ def _to_stdout(data: str | bytes) -> None:
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
+
+
+def show(data: str | bytes) -> None:
+    """Print text for people: on a terminal no line is longer than it."""
+    width = terminal_width(None)
+    if isinstance(data, str) and width is not None:
+        from hbtrace.report.fit import fit
+
+        data = fit(data, width)
+    _to_stdout(data)
 
 
 def terminal_width(output: str | None) -> int | None:

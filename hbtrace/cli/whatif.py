@@ -11,7 +11,7 @@ from hbtrace.errors import UsageError
 
 if TYPE_CHECKING:
     from hbtrace.explain.draft import Rule
-    from hbtrace.explain.whatif import Batches
+    from hbtrace.explain.whatif import Batches, Side
 
 
 @click.command(
@@ -28,6 +28,12 @@ Examples:
 @click.option("--pin", is_flag=True, help="Memory that a queue may still use is not handed to another tensor.")
 @click.option("--sync", multiple=True, metavar="POINT", help="The host waits: ubatch, before:TENSOR or row:N.")
 @click.option("--event", multiple=True, metavar="POINT", help="As --sync, with an event record and wait.")
+@click.option(
+    "--edge",
+    multiple=True,
+    metavar="CAUSE",
+    help="Add the order that this root cause lacks (C-...), with an event; C-...=sync stalls the host instead.",
+)
 @click.option("--drop-edge", multiple=True, type=int, metavar="ROW", help="Leave out the edge in this row.")
 @click.option("--copy-on", type=click.Choice(("src", "dst")), help="Asynchronous copies run on this side's queue.")
 @click.option("--after-dst", is_flag=True, help="Copies on the source's queue wait for the destination's work.")
@@ -49,37 +55,39 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
 
     Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import warn
-    from hbtrace.explain.whatif import whatif
+    from hbtrace.cli.output import show, warn
+    from hbtrace.explain.whatif import side_of, whatif
     from hbtrace.report import whatif as report
 
     rules = _rules(given)
-    if given["fix"] + given["waits"] + bool(rules) != 1:
+    if given["fix"] + given["waits"] + bool(rules or given["edge"]) != 1:
         raise UsageError("give rules such as --ring 2, or --fix, or --waits")
     batches, settings, filters = _opened(trace, given)
+    before = side_of(batches(), settings, filters) if given["edge"] else None
     json = given["format"] == "json"
     if given["waits"]:
         from hbtrace.explain.waits import weigh
 
         weighed = weigh(batches(), settings)
-        click.echo(report.waits_document(weighed, trace) if json else report.render_waits(weighed, trace), nl=False)
+        show(report.waits_document(weighed, trace) if json else report.render_waits(weighed, trace))
         return 0
     if given["fix"]:
         from hbtrace.explain.fix import fix
 
         fixed = fix(batches, settings, filters)
         warn(fixed.before.recording.warnings)
-        click.echo(report.fix_document(fixed, trace) if json else report.render_fix(fixed, trace), nl=False)
+        show(report.fix_document(fixed, trace) if json else report.render_fix(fixed, trace))
         rules = [mend.rule() for mend in fixed.answers[0].mends] if fixed.answers else []
         left = 0 if fixed.answers else fixed.before.races
     else:
-        found = whatif(batches, rules, settings, filters)
+        rules += _edges(given, before)
+        found = whatif(batches, rules, settings, filters, before=before)
         warn(found.before.recording.warnings)
         text = report.document(found, trace) if json else report.render(found, trace)
-        click.echo(text, nl=False)
+        show(text)
         left = found.after.races
     if output is not None:
-        _write(output, batches, _rules(given) or rules, force=force)
+        _write(output, batches, [*_rules(given), *_edges(given, before)] or rules, force=force)
     return 1 if left else 0
 
 
@@ -103,6 +111,24 @@ def _rules(given: dict[str, Any]) -> list[Rule]:
         rules.append(CopyOn(given["copy_on"], given["after_dst"]))
     rules += [Wait(point) for point in given["sync"]]
     rules += [Wait(point, "event") for point in given["event"]]
+    return rules
+
+
+def _edges(given: dict[str, Any], side: Side | None) -> list[Rule]:
+    """The missing orders of the causes that --edge names, new rules each time."""
+    from hbtrace.explain.edges import edges_for
+
+    if side is None:
+        return []
+    causes = {cause.ident: cause for cause in side.causes}
+    rules: list[Rule] = []
+    for word in given["edge"]:
+        ident, _, how = word.partition("=")
+        if how not in ("", "sync", "event"):
+            raise UsageError(f"--edge {word!r}: give C-... or C-...=sync")
+        if ident not in causes:
+            raise UsageError(f"--edge {ident}: no such root cause; they are {', '.join(causes) or 'none'}")
+        rules.append(edges_for(causes[ident], side.recording, stall=how == "sync"))
     return rules
 
 

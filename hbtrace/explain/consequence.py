@@ -2,9 +2,9 @@
 
 Forward from each victim of a race (`victims.py`): what its node writes is marked, what reads a mark passes it on, a
 write that comes after in every schedule removes it. A mark that a host read meets, or that is left in memory at the
-end, makes the race live; if all marks are gone it is dead; it is unknown where an approximate range decides, or the
-trace is cut or began late. A race called dead changes no value that the host reads and none that is left, whatever
-the schedule.
+end, makes the race live; if all marks are gone it is dead. It is unknown where an approximate range decides, where
+queued work reads a mark and lists no writes, or where the trace is cut or began late. A race called dead changes no
+value that the host reads and none that is left, whatever the schedule.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class _Flow:
         self._open = (1 << self._count) - 1
         self._live_rows: dict[int, int] = {}
         self._maybe = 0
+        self._untold = 0
         self._summaries: dict[int, list[tuple[list[int], list[int]]]] = {}
         self.trail: list[tuple[int, int]] = []
         """(row, bytes marked after it), wherever that changed; kept for a single report only."""
@@ -156,6 +157,8 @@ class _Flow:
                 self._reach(sure, maybe, row)  # what reads its other end is not recorded: the host does, by pointer
             elif not node.writes and ev in _COPIES:
                 self._carried = (row, sure, maybe)
+            elif not node.writes:
+                self._untold |= sure | maybe
             elif not node.reads and self._carried[0] == row:
                 _, sure, maybe = self._carried
             for write in node.writes:
@@ -248,6 +251,9 @@ class _Flow:
         doubtful = dict.fromkeys(_ones(self._maybe), 0)
         if any(row is not None for row in (*self._of_reads(its, 1), *self._of_bits(its, doubtful))):
             return Consequence("unknown", "an approximate range decides whether what it changes is read")
+        untold = dict.fromkeys(_ones(self._untold), 0)
+        if any(row is not None for row in (*self._of_reads(its, 2), *self._of_bits(its, untold))):
+            return Consequence("unknown", "the trace does not tell what is computed from it: a node lists no writes")
         if self._recording.late:
             return Consequence("unknown", "the recording began late: what was used before is not known whole")
         return Consequence("dead", "all that it can change is overwritten before anybody reads it")
@@ -267,13 +273,17 @@ class _Flow:
         return found
 
     def _summary(self, reads: Reads) -> list[tuple[list[int], list[int]]]:
-        """[(places of live reads, their rows), (places of doubtful ones, 0)]"""
+        """(places, values) of live reads with their rows, of doubtful ones, and of those whose use is not told."""
         found = self._summaries.get(id(reads))
         if found is None:
             bits = [self._bits.get(site, -1) for site in reads.sites]
             live = [(k, self._live_rows[bit]) for k, bit in enumerate(bits) if bit in self._live_rows]
             doubt = [k for k, bit in enumerate(bits) if bit >= 0 and self._maybe >> bit & 1]
-            found = [([k for k, _ in live], [row for _, row in live]), (doubt, [0] * len(doubt))]
+            untold = [k for k, bit in enumerate(bits) if bit >= 0 and self._untold >> bit & 1]
+            found = [
+                ([k for k, _ in live], [row for _, row in live]), (doubt, [0] * len(doubt)),
+                (untold, [0] * len(untold)),
+            ]  # fmt: skip
             self._summaries[id(reads)] = found
         return found
 

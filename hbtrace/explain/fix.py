@@ -33,7 +33,7 @@ _MOST_ANSWERS: Final = 6
 
 @dataclass(frozen=True)
 class Mend:
-    """One change. option: how the command line spells it, empty for none. rule: makes a new rule at each call."""
+    """One change. option: how the command line spells it. rule: makes a new rule at each call."""
 
     name: str
     option: str
@@ -104,7 +104,8 @@ def _own(cause: Cause, side: Side) -> Iterable[Mend]:
     for stall in (False, True):
         edges = edges_for(cause, side.recording, stall=stall)
         name = edges.name + (" (synchronize)" if stall else " (event)")
-        yield Mend(name, "", lambda stall=stall: edges_for(cause, side.recording, stall=stall), not stall)  # type: ignore[misc]
+        option = f"--edge {cause.ident}" + ("=sync" if stall else "")
+        yield Mend(name, option, lambda stall=stall: edges_for(cause, side.recording, stall=stall), not stall)  # type: ignore[misc]
 
 
 class _Search:

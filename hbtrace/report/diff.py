@@ -18,11 +18,10 @@ _STATES = ("new", "moved", "persisting", "not exercised", "fixed")
 
 
 def render_text(
-    verdict: Verdict, workload: dict[str, tuple[int, int]], *, verbose: bool, width: int | None = None
+    verdict: Verdict, workload: dict[str, tuple[int, int]], *, verbose: bool
 ) -> str:
     """What cannot be compared first, then the races by state, what is new in full, then the workloads.
 
-    width: of the terminal, if it is one, for the table of races.
     """
     counted = [finding for finding in verdict.findings if finding.suppression is None]
     said = [*verdict.reasons, *verdict.notes]
@@ -30,7 +29,7 @@ def render_text(
     parts += [block(finding.report) for finding in counted if finding.state == "new" or verbose]
     parts.append(headline(verdict, counted))
     if counted:
-        parts.append("\n".join(_table(counted, verdict, width)))
+        parts.append("\n".join(_table(counted, verdict)))
     if workload:
         head = ("workload", "base", "head")
         rows = [(name.replace("_", " "), f"{b:,}", f"{h:,}") for name, (b, h) in workload.items()]
@@ -42,7 +41,7 @@ def render_text(
     return "\n\n".join(parts) + "\n"
 
 
-def _table(findings: list[Finding], verdict: Verdict, width: int | None) -> list[str]:
+def _table(findings: list[Finding], verdict: Verdict) -> list[str]:
     head = ("state", "id", "kind", "buffer", "tensor", "earlier", "current", *columns(verdict))
     rows = [
         (
@@ -56,7 +55,7 @@ def _table(findings: list[Finding], verdict: Verdict, width: int | None) -> list
         )
         for finding in sorted(findings, key=lambda f: (_STATES.index(f.state), f.ident))
     ]
-    return table(head, rows, width=width)
+    return table(head, rows)
 
 
 def document(verdict: Verdict, workload: dict[str, tuple[int, int]]) -> bytes:

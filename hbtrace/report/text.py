@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
 
 from hbtrace.analysis import Outcome
@@ -73,8 +72,7 @@ def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) ->
 def render(outcome: Outcome, *, verbose: bool, colour: bool, suppression: bool = False) -> str:
     """Everything `analyze` prints of one trace."""
     parts = list(blocks(outcome.selection, verbose=verbose, suppression=suppression))
-    width = get_terminal_size().columns if colour else None  # a narrow terminal would break each line of a table
-    lines = summary(outcome.selection, outcome.rows, width) + _coverage(outcome)
+    lines = summary(outcome.selection, outcome.rows) + _coverage(outcome)
     if colour:  # a name must not steer a terminal; piped text has it as it is
         parts = [_coloured(_harmless(part)) for part in parts]
         lines = [_harmless(line) for line in lines]
@@ -156,8 +154,8 @@ def _elided(cell: str, width: int) -> str:
     return f"{cell[: width - 3 - tail]}...{cell[-tail:]}"
 
 
-def summary(selection: Selection, rows: int, width: int | None = None) -> list[str]:
-    """What the reports come to, and what filters and limits left out. width: as in `table`."""
+def summary(selection: Selection, rows: int) -> list[str]:
+    """What the reports come to, and what filters and limits left out."""
     reports = count(selection.findings, "report")
     if not selection.races:
         return [f"no race in {count(rows, 'row')}"]
@@ -172,7 +170,7 @@ def summary(selection: Selection, rows: int, width: int | None = None) -> list[s
             f" {count(len(tensors), 'tensor')},"
             f" {count(len(buffers), 'buffer')}, {count(len(pairs), 'pair')} of actors{_causes(selection)}"
         )
-        lines += ["", *_races(groups, selection.judged, width)]
+        lines += ["", *_races(groups, selection.judged)]
     else:
         lines.append("0 reports shown")
     if selection.filtered:
@@ -193,7 +191,7 @@ def _causes(selection: Selection) -> str:
     return f", {count(len(causes), 'root cause')}" if causes else ""
 
 
-def _races(groups: Sequence[Race], judged: Judged | None, width: int | None) -> list[str]:
+def _races(groups: Sequence[Race], judged: Judged | None) -> list[str]:
     """A line for each distinct race, with what it comes to where that was judged."""
     comes_to = [] if judged is None else ["comes to"]
     head = ["id", "kind", "buffer", "tensor", "earlier", "current", *comes_to, "reports", "ubatches"]
@@ -211,4 +209,4 @@ def _races(groups: Sequence[Race], judged: Judged | None, width: int | None) -> 
         ]
         for race in sorted(groups, key=lambda r: (-r.reports, r.first_row))
     ]
-    return table(head, rows, right=frozenset({len(head) - 2}), width=width)
+    return table(head, rows, right=frozenset({len(head) - 2}))

@@ -39,8 +39,10 @@ def missing_order(cause: Cause) -> str:
     if cause.nature == "input":
         host, queue = sorted((cause.earlier, cause.current), key=lambda actor: not actor.startswith("HOST"))
         steps = cause.steps
-        later = f"k+{steps[0]}" if len(steps) == 1 and steps[0] > 0 else "later"
-        return f"{host} writes the inputs of ubatch {later} before {queue} has run ubatch k"
+        if not steps or steps[0] <= 0:
+            return f"{host} writes inputs before {queue} is done with what reads them"
+        later = f"ubatch k+{steps[0]}" if len(steps) == 1 else "a later ubatch"
+        return f"{host} writes the inputs of {later} before {queue} has run ubatch k"
     if cause.nature == "reuse":
         return f"{cause.current} is handed memory that {cause.earlier} still uses"
     if cause.nature == "cpu-split":
@@ -54,12 +56,13 @@ def window_text(narrow: Window | None, wide: Window | None) -> str:
     """`4-13 events, 0.1-4.6 ms`"""
     if narrow is None or wide is None:
         return "-"
-    events = str(narrow.events) if narrow.events == wide.events else f"{narrow.events}-{wide.events}"
+    one = narrow.events == wide.events
+    events = count(narrow.events, "event") if one else f"{narrow.events}-{wide.events} events"
     times = sorted(w.time for w in (narrow, wide) if w.time is not None)
     if not times:
-        return f"{events} events"
+        return events
     low, high = milliseconds(times[0]), milliseconds(times[-1])
-    return f"{events} events, {low if low == high else f'{low}-{high}'} ms"
+    return f"{events}, {low if low == high else f'{low}-{high}'} ms"
 
 
 def milliseconds(nanoseconds: int) -> str:

@@ -126,8 +126,9 @@ def render_fix(found: Fix, path: str) -> str:
     if not found.answers:
         return "\n".join([*lines, "no set of mends was found"]) + "\n"
     for number, answer in enumerate(found.answers, 1):
-        proof = "no smaller set does" if answer.minimal else "no mend of it can be left out"
-        lines += ["", f"answer {number}: {count(len(answer.mends), 'mend')}, clean by replay; {proof}"]
+        proof = "; no smaller set does" if answer.minimal else "; no mend of it can be left out"
+        proof = proof if len(answer.mends) > 1 else ""
+        lines += ["", f"answer {number}: {count(len(answer.mends), 'mend')}, clean by replay{proof}"]
         for mend in answer.mends:
             alone = ", ".join(answer.removes[mend.name]) or "nothing alone"
             option = f"  ({mend.option})" if mend.option else ""

@@ -253,7 +253,7 @@ def test_the_same_input_gives_the_same_output(hbtrace):
         assert hbtrace("analyze", INTEGRATED, "--format", form) == hbtrace("analyze", INTEGRATED, "--format", form)
 
 
-def test_a_table_fits_a_terminal_where_it_can():
+def test_a_table_fits_a_width_where_it_can():
     from hbtrace.report.text import table
 
     head, row = ("id", "tensor", "reports"), ("R-123456", "a_very_long_name_of_a_tensor_in_layer_7", "12")
@@ -262,5 +262,5 @@ def test_a_table_fits_a_terminal_where_it_can():
     fitted = table(head, [row], width=40)
     assert fitted == ["id        tensor                 reports", "R-123456  a_very_lo...n_layer_7  12"]
     assert len(fitted[0]) == 40
-    # too narrow for any good: left to the terminal
+    # too narrow for any good: left as it is
     assert table(head, [row], width=25) == whole
