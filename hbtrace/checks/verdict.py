@@ -60,6 +60,8 @@ def _nothing(meter: Meter) -> list[Reason]:
         return [("no asynchronous backend was given work", "offload layers to a device (`-ngl`)")]
     if meter.serialized:
         return [("each node was waited for, which hides everything", "run without an eval callback")]
+    if len(meter.exercise.queues) + len(meter.exercise.synchronous) + len(meter.exercise.hosts) == 1:
+        return [("one queue and no host access, so nothing could race", "record what the host does as well")]
     if not meter.exercise.computes:
         return []  # another engine's queued work: no ubatches to speak of
     ubatches = meter.counters()["ubatches"]

@@ -82,6 +82,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
                 show.failed(path, error)
                 codes.append(error.exit_code)
         verdict = _verdict(outcomes, suppressions)
+        verdict.errors += show.errors
         show.end(outcomes, verdict)
     _say_what_matches_nothing(options, outcomes)
     if suppressions is not None:
@@ -115,7 +116,8 @@ def _verdict(outcomes: Iterable[Outcome], suppressions: Suppressions | None) -> 
     for outcome in outcomes:
         verdict.findings += findings_of(outcome.selection, outcome.path)
         verdict.notes += [f"{outcome.path}: {remark}" for remark in outcome.remarks]
-        verdict.warnings += [f"{outcome.path}: {warning}" for warning in outcome.warnings]
+        path = f"{outcome.path}: "
+        verdict.warnings += [path + warning.removeprefix(path) for warning in outcome.warnings]
     verdict.findings.sort(key=lambda finding: (finding.trace, finding.ident))
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
     return verdict
@@ -150,6 +152,10 @@ class _Shower:
         """A trace of several that could not be analyzed: said at once, and in the document."""
         click.echo(f"hbtrace: {error}", err=True)
         self._failures.append({"path": path, "error": str(error), "exit_code": error.exit_code})
+
+    @property
+    def errors(self) -> list[str]:
+        return [failure["error"] for failure in self._failures]
 
     def trace(self, outcome: Outcome) -> None:
         from hbtrace.cli.output import warn

@@ -41,7 +41,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     from hbtrace.report import check_formats
 
     if given["listing"] or given["explain"] is not None:
-        with open_output(output, force=force, form=given["format"]) as write:
+        with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
             write(_documentation(given))
         return 0
     if not traces:
@@ -50,7 +50,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
         raise UsageError("standard input can be read only once")
     wanted = [] if given["require"] is None else require.parse(given["require"])
     several, codes, objects, failures, told = len(traces) > 1, [0], [], [], []
-    with open_output(output, force=force, form=given["format"]) as write:
+    with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
         for number, path in enumerate(traces):
             try:
                 checked = _one(path, given)

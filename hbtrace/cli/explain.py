@@ -40,7 +40,7 @@ def command(trace: str, ident: str, output: str | None, force: bool, **given: An
     from hbtrace.report import explain as report
 
     settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
-    with open_output(output, force=force, form=given["format"]) as write:
+    with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
         source, again = opened_twice(trace)
         found = triage_source(watched(source), settings)
         reports = find(found, ident)

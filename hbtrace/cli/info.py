@@ -34,7 +34,7 @@ def command(trace: str, output: str | None, force: bool, **given: str) -> None:
     from hbtrace.info import info_of, open_contents
     from hbtrace.report.info import document, render
 
-    with open_output(output, force=force, form=given["format"]) as write:
+    with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
         result = info_of(watched(open_contents(trace)))
         warn(result.warnings)
         write(document(result) if given["format"] == "json" else render(result))

@@ -30,12 +30,14 @@ def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> i
 
     Exit code: 0, 2 wrong use, or no race with this id, 3 a trace that cannot be read.
     """
+    from hbtrace.cli.output import refuse_inputs
     from hbtrace.cli.twice import opened_twice
     from hbtrace.explain.minimize import minimize
     from hbtrace.explain.recording import Settings
     from hbtrace.explain.triage import find, triage_source
     from hbtrace.trace.writer import open_writer
 
+    refuse_inputs(output, (trace,))
     settings = Settings(given["threads"], given["skip_weights"], given["strict"])
     source, again = opened_twice(trace)
     found = triage_source(source, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 import tempfile
@@ -48,13 +49,25 @@ def open_output(
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def refuse_inputs(path: str | None, inputs: Iterable[str]) -> None:
+    """Raises UsageError if the output is one of what is read: a file, a folder's member, or what a glob matches."""
+    if path is None or not os.path.exists(path):
+        return
+    from hbtrace.compare.sides import SUFFIXES
+
+    for source in inputs:
+        members = glob.glob(os.path.join(glob.escape(source), "*"))
+        files = [source, *glob.glob(source), *(file for file in members if Path(file).suffix in SUFFIXES)]
+        if any(os.path.exists(file) and os.path.samefile(file, path) for file in files):
+            raise UsageError(f"{path} is what is being read; name another file for the output")
+
+
 def _refuse(path: str, inputs: Iterable[str], *, force: bool) -> None:
     if not path:
         raise UsageError("-o wants the name of a file")
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder")
-    if any(os.path.exists(source) and os.path.exists(path) and os.path.samefile(source, path) for source in inputs):
-        raise UsageError(f"{path} is what is being read; name another file for the output")
+    refuse_inputs(path, inputs)
     if os.path.lexists(path) and not force:
         raise UsageError(f"{path} exists; give -f to overwrite it")
 

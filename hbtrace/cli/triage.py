@@ -43,7 +43,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
     filters = Filters(**{name: given[name] for name in names})
     settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
-    with open_output(output, force=force, form=given["format"]) as write:
+    with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
         found = triage_source(watched(open_source(trace)), settings, filters)
         if given["format"] == "json":
             write(report.document(found))

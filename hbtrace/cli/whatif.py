@@ -55,13 +55,14 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
 
     Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import show, warn
+    from hbtrace.cli.output import refuse_inputs, show, warn
     from hbtrace.explain.whatif import side_of, whatif
     from hbtrace.report import whatif as report
 
     rules = _rules(given)
     if given["fix"] + given["waits"] + bool(rules or given["edge"]) != 1:
         raise UsageError("give rules such as --ring 2, or --fix, or --waits")
+    refuse_inputs(output, (trace,))
     batches, settings, filters = _opened(trace, given)
     before = side_of(batches(), settings, filters) if given["edge"] else None
     json = given["format"] == "json"

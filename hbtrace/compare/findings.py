@@ -48,6 +48,8 @@ class Verdict:
     warnings: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     """Why the sides cannot be compared; empty where they can."""
+    errors: list[str] = field(default_factory=list)
+    """A sentence for each trace that could not be read: what is said of the others is not all."""
     coverage: dict[str, Worth] = field(default_factory=dict)
     """By side, `base` and `head`, what its runs exercised."""
 
@@ -57,7 +59,7 @@ class Verdict:
 
     @property
     def sentences(self) -> list[str]:
-        """All there is to say beside the findings; what cannot be compared first."""
+        """All there is to say beside the findings and errors; what cannot be compared first."""
         return [*self.reasons, *self.notes, *self.warnings]
 
     @property

@@ -21,7 +21,7 @@ from hbtrace.errors import TraceError, UsageError
 from hbtrace.replay.races import KINDS, Report, Signature
 from hbtrace.source import open_source, pasted_reports
 
-_SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
+SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
 
 
 @dataclass(slots=True)
@@ -101,9 +101,9 @@ def traces_of(place: str) -> list[str]:
     if place == "-" or (not os.path.isdir(place) and os.path.lexists(place)):
         return [place]
     if os.path.isdir(place):
-        found = sorted(str(path) for path in Path(place).iterdir() if path.suffix in _SUFFIXES and path.is_file())
+        found = sorted(str(path) for path in Path(place).iterdir() if path.suffix in SUFFIXES and path.is_file())
         if not found:
-            raise UsageError(f"{place}: this folder holds no trace ({', '.join(_SUFFIXES)})")
+            raise UsageError(f"{place}: this folder holds no trace ({', '.join(SUFFIXES)})")
         return found
     if glob.has_magic(place):
         found = sorted(path for path in glob.glob(place) if not os.path.isdir(path))

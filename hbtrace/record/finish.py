@@ -92,7 +92,7 @@ def _cut(spool: Path) -> None:
 
 
 def _convert(recorded: Recorded, *, force: bool) -> None:
-    from hbtrace.trace.reader import open_trace
+    from hbtrace.trace.reader import STOPPED, open_trace
     from hbtrace.trace.writer import open_writer
 
     with open_trace(str(recorded.spool)) as trace:
@@ -105,7 +105,7 @@ def _convert(recorded: Recorded, *, force: bool) -> None:
         except BaseException:
             writer.discard()  # the spool has it all
             raise
-        recorded.warnings = list(trace.warnings)
+        recorded.warnings = [told for told in trace.warnings if STOPPED not in told]  # `stopped` has it
         recorded.notes = str(trace.meta.get("notes") or "")
         recorded.command = [str(word) for word in trace.meta.get("command") or []]
 

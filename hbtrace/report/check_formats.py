@@ -78,20 +78,31 @@ def headline(traces: Sequence[Told]) -> str:
     """How many findings of each severity, over all traces."""
     kinds = [(kind, sum(f.severity == kind for told in traces for f in told.findings)) for kind in SEVERITIES]
     found = ", ".join(f"{number} info" if kind == "info" else count(number, kind) for kind, number in kinds if number)
-    return found or "no finding"
+    unread = sum(told.checked is None for told in traces)
+    return (found or "no finding") + (f"; {count(unread, 'trace')} not read" if unread else "")
 
 
-def _notes(traces: Sequence[Told]) -> list[str]:
-    """What each run exercised, by its name where there are several, and which could not be read."""
+def _notes(traces: Sequence[Told], *, errors: bool = True) -> list[str]:
+    """What each run exercised, by its name where there are several; and which could not be read."""
     notes = []
     for told in traces:
         of = f"{told.name}: " if len(traces) > 1 else ""
         if told.checked is None:
-            notes.append(told.error)
+            notes += [told.error] if errors else []
             continue
         coverage = told.checked.coverage
         notes.append(f"{of}coverage: " + "; ".join([coverage.verdict, *coverage.reasons[:1]]))
     return notes
+
+
+def _warnings(traces: Sequence[Told]) -> list[str]:
+    """What was lost or is wrong in the traces."""
+    return [
+        f"{told.name}: {warning.removeprefix(f'{told.name}: ')}"
+        for told in traces
+        if told.checked is not None
+        for warning in told.checked.warnings
+    ]
 
 
 def _unmet(traces: Sequence[Told]) -> list[str]:
@@ -110,7 +121,7 @@ def _markdown(traces: Sequence[Told]) -> str:
     ]
     if cells:
         parts.append("\n".join([row(head), row(["---"] * len(head)), *map(row, cells)]))
-    parts.append("\n".join(f"- {escaped(note)}" for note in [*_notes(traces), *_unmet(traces)]))
+    parts.append("\n".join(f"- {escaped(note)}" for note in [*_warnings(traces), *_notes(traces), *_unmet(traces)]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -123,7 +134,8 @@ def _github(traces: Sequence[Told]) -> str:
             at = f" (rows {_rows(f)} of {told.name})" if f.rows else f" ({told.name})"
             lines.append(annotation(_COMMANDS[f.severity], f.id, f.message + at))
     lines += [annotation("error", "hbtrace check --require", sentence) for sentence in _unmet(traces)]
-    lines += [annotation("notice", "hbtrace", note) for note in _notes([t for t in traces if t.checked is not None])]
+    lines += [annotation("warning", "hbtrace", sentence) for sentence in _warnings(traces)]
+    lines += [annotation("notice", "hbtrace", note) for note in _notes(traces, errors=False)]
     lines.append(annotation("notice", "hbtrace check", headline(traces)))
     return "\n".join(lines) + "\n"
 
@@ -145,7 +157,8 @@ def _sarif(traces: Sequence[Told]) -> str:
     unread = [told.error for told in traces if told.checked is None]
     notes = [{"level": "error", "message": {"text": error}} for error in unread]
     notes += [{"level": "error", "message": {"text": sentence}} for sentence in _unmet(traces)]
-    notes += [{"level": "note", "message": {"text": note}} for note in _notes([t for t in traces if t.checked])]
+    notes += [{"level": "warning", "message": {"text": sentence}} for sentence in _warnings(traces)]
+    notes += [{"level": "note", "message": {"text": note}} for note in _notes(traces, errors=False)]
     results = [
         {
             "ruleId": f.id,
@@ -205,6 +218,8 @@ def _suite(root: Xml.Element, told: Told) -> None:
         Xml.SubElement(case, "failure", type="required", message=clean(sentence))
         counts["tests"] += 1
         counts["failures"] += 1
+    if warnings := _warnings([told]):
+        Xml.SubElement(suite, "system-err").text = clean("\n".join(warnings))
     for key, number in counts.items():
         suite.set(key, str(number))
 

@@ -14,6 +14,7 @@ def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
     """Errors for what fails, warnings for other races and what was not exercised, notices for what is fixed."""
     counted = [finding for finding in verdict.findings if finding.suppression is None]
     lines = [_of(finding, failing=failing(finding)) for finding in counted]
+    lines += [annotation("error", "hbtrace", error) for error in verdict.errors]
     lines += [annotation("warning", "hbtrace", sentence) for sentence in verdict.sentences]
     lines += [annotation("notice", "hbtrace", line) for line in coverage_lines(verdict.coverage)]
     told = headline(verdict, counted) + (f", {verdict.suppressed} suppressed" if verdict.suppressed else "")

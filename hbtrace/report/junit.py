@@ -21,14 +21,17 @@ def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
     suite = Xml.Element(
         "testsuite",
         name=f"hbtrace {verdict.verb}",
-        tests=str(max(1, len(findings))),
+        tests=str(max(1, len(findings) + len(verdict.errors))),
         failures=str(len(failures)),
         skipped=str(len(skipped)),
-        errors="0",
+        errors=str(len(verdict.errors)),
     )
     for finding in findings:
         _case(suite, verdict.verb, finding, failing=failing(finding))
-    if not findings:
+    for error in verdict.errors:
+        case = Xml.SubElement(suite, "testcase", classname="hbtrace", name="read the trace")
+        Xml.SubElement(case, "error", message=clean(error))
+    if not findings and not verdict.errors:
         Xml.SubElement(suite, "testcase", classname="hbtrace", name="no race")
     if verdict.sentences:
         Xml.SubElement(suite, "system-err").text = clean("\n".join(verdict.sentences))

@@ -21,7 +21,7 @@ def render(verdict: Verdict) -> str:
         parts.append("\n".join(_table(counted, verdict)))
     if verdict.suppressed:
         parts.append(f"{count(verdict.suppressed, 'distinct race')} suppressed")
-    said = [*verdict.sentences, *lines(verdict.coverage)]
+    said = [*verdict.errors, *verdict.sentences, *lines(verdict.coverage)]
     if said:
         parts.append("\n".join(f"- {escaped(sentence)}" for sentence in said))
     return "\n\n".join(parts) + "\n"
@@ -33,7 +33,8 @@ def headline(verdict: Verdict, findings: Sequence[Finding]) -> str:
     for finding in findings:
         states[finding.state] = states.get(finding.state, 0) + 1
     if verdict.verb == "analyze":
-        return count(states.get("found", 0), "distinct race") if states else "no race"
+        unread = f"; {count(len(verdict.errors), 'trace')} not read" if verdict.errors else ""
+        return (count(states.get("found", 0), "distinct race") if states else "no race") + unread
     told = ", ".join(f"{states[state]} {state}" for state in _ORDER if state in states)
     told = told or "no race"
     return told if verdict.comparable else f"{told} (workloads not comparable)"

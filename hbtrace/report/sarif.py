@@ -31,7 +31,8 @@ _STATES: Final = {
 
 def render(verdict: Verdict) -> bytes:
     """One run. Without a base to compare with, results have no `baselineState`."""
-    notes = [{"level": "warning", "message": {"text": text}} for text in verdict.sentences]
+    notes = [{"level": "error", "message": {"text": text}} for text in verdict.errors]
+    notes += [{"level": "warning", "message": {"text": text}} for text in verdict.sentences]
     document = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -45,7 +46,7 @@ def render(verdict: Verdict) -> bytes:
                         "rules": [_rule(kind) for kind in KINDS],
                     }
                 },
-                "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
+                "invocations": [{"executionSuccessful": not verdict.errors, "toolExecutionNotifications": notes}],
                 "results": [_result(finding) for finding in verdict.findings],
                 "columnKind": "unicodeCodePoints",
             }

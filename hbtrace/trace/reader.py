@@ -24,6 +24,9 @@ from hbtrace.trace.schema import SCHEMA
 if TYPE_CHECKING:
     import pyarrow as pa
 
+STOPPED: Final = "stopped before the run ended"
+"""In the warning of a trace whose recorder says so."""
+
 _HEAD: Final = 1 << 12
 _KNOWN_OTHERS: Final = {
     b"PAR1": "a Parquet file",
@@ -78,11 +81,13 @@ class Trace:
         self.rows = self.dropped_bytes = 0
         self.warnings = []
         reader = (JsonLines if self.format == "jsonl" else ArrowIpc)(self.path, stream)
+        stopped = ""
         try:
             for batch in reader.batches():
                 if not self.rows:
                     self._first(batch)
                 self.rows += batch.num_rows
+                stopped = why_stopped(batch) or stopped
                 yield batch
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
@@ -90,6 +95,8 @@ class Trace:
             raise TraceError(f"{self.path}: {error}") from None
         finally:
             self.dropped_bytes, self.warnings = reader.dropped_bytes, reader.warnings
+            if stopped:
+                self.warnings.append(f"{self.path}: the recording {STOPPED} ({stopped}): what came later is not in it")
             if self._owned:
                 stream.close()
         if not self.rows:
@@ -170,3 +177,16 @@ def _name(source: os.PathLike[str] | BinaryIO) -> str:
 def open_trace(source: str | os.PathLike[str] | BinaryIO) -> Trace:
     """Open a trace by path (`-` is standard input) or from a binary stream. Raises TraceError in one sentence."""
     return Trace(source)
+
+
+def why_stopped(batch: pa.RecordBatch) -> str:
+    """The reason of a recorder's note that it stopped, such as `disk_full`; empty without one."""
+    what = batch.column("what")
+    if what.null_count == len(what):
+        return ""
+    for row, word in enumerate(what.to_pylist()):
+        if word == "recording_stopped":
+            (event,) = rows_from_batch(batch.slice(row, 1))
+            attrs = event.get("attrs")
+            return str(attrs.get("reason", "?")) if isinstance(attrs, dict) else "?"
+    return ""
