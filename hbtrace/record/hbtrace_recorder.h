@@ -1,6 +1,6 @@
 /* hbtrace_recorder.h: an engine in C or C++ tells what it does, event by event, and a trace comes of it.
  *
- * One file, C99 or C++, libc and pthreads only. In one source file, before any other #include:
+ * One file, C99 or C++11, libc and pthreads only. In one source file, before any other #include:
  *
  *     #define HBTRACE_RECORDER_IMPLEMENTATION
  *     #include "hbtrace_recorder.h"
@@ -35,7 +35,10 @@
 #ifndef HBTRACE_RECORDER_H
 #define HBTRACE_RECORDER_H
 
-#if defined(HBTRACE_RECORDER_IMPLEMENTATION) && !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)
+/* Asks for POSIX where the compiler's mode or the program asks for less. Elsewhere that would hide what is not POSIX,
+ * like usleep and M_PI, from the rest of the file. */
+#if defined(HBTRACE_RECORDER_IMPLEMENTATION) && (defined(__STRICT_ANSI__) || defined(_XOPEN_SOURCE)) && \
+    !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE) && !defined(__APPLE__)
 #define _POSIX_C_SOURCE 200809L
 #endif
 
@@ -51,7 +54,10 @@ typedef struct hbtrace_recorder hbtrace_recorder;
 enum { HBTRACE_OK = 0, HBTRACE_INVALID = -1, HBTRACE_STOPPED = -2 };
 
 /* Options of hbtrace_open. */
-enum { HBTRACE_FORCE = 1 /* overwrite what is there */, HBTRACE_NO_TIMES = 2 /* leave `time` out if not given */ };
+enum {
+    HBTRACE_FORCE = 1,   /* overwrite what is there, unless a recorder still writes it */
+    HBTRACE_NO_TIMES = 2 /* leave `time` out if not given */
+};
 
 #define HBTRACE_NONE INT64_MIN /* an integer that is not given */
 #define HBTRACE_UNSET (-1)     /* a flag that is not given; else 0 or 1 */
@@ -71,7 +77,7 @@ typedef struct {
     size_t write_count;
 } hbtrace_node;
 
-/* A key and its value, in `env` and `attrs`. Use the functions below. */
+/* A key and its value, in `env` and `attrs`, each key once. Use the functions below. */
 typedef struct {
     const char *key;
     char kind; /* 't'ext, 'i'nteger, 'n'umber, 'f'lag */
@@ -340,11 +346,12 @@ int hbtrace_note(hbtrace_recorder *run, const char *what, const hbtrace_attr *at
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -368,7 +375,6 @@ struct hbtrace_recorder {
     pid_t pid;
     int64_t rows;
     int stopped;
-    rlim_t limit; /* of a file's size: beyond, writing would raise SIGXFSZ, which ends the program */
     off_t ends[HBTR_ENDS];
     int end_count;
     char *line;
@@ -575,7 +581,7 @@ static void hbtr_ints(hbtrace_recorder *run, const char *key, const int64_t *val
 }
 
 static void hbtr_attrs(hbtrace_recorder *run, const char *key, const hbtrace_attr *attrs, size_t count) {
-    size_t k;
+    size_t k, other;
     if (!hbtr_listed(run, key, attrs != NULL, count)) return;
     hbtr_put(run, "{", 1);
     for (k = 0; k < count; k++) {
@@ -584,6 +590,8 @@ static void hbtr_attrs(hbtrace_recorder *run, const char *key, const hbtrace_att
             hbtr_bad(run, key, "holds a NULL");
             continue;
         }
+        for (other = 0; other < k && !run->bad; other++)
+            if (strcmp(attrs[other].key, a->key) == 0) hbtr_bad(run, key, "holds the key %.40s twice", a->key);
         hbtr_key(run, a->key);
         if (a->kind == 't') {
             hbtr_string(run, a->text);
@@ -654,20 +662,78 @@ static void hbtr_cut(hbtrace_recorder *run, off_t end) {
     if (ftruncate(run->descriptor, end) == 0) lseek(run->descriptor, end, SEEK_SET);
 }
 
+/* The signals of writing, SIGXFSZ beyond the limit of a file's size and SIGPIPE: they would end the program. Between
+ * hbtr_hold and hbtr_let_go what would raise them is an error only, and the program's own ones are left as they were. */
+typedef struct {
+    sigset_t ours, before;
+} hbtr_signals;
+
+static void hbtr_hold(hbtr_signals *held) {
+    static const int numbers[] = {SIGXFSZ, SIGPIPE};
+    sigset_t pending;
+    int k, any = 0;
+    sigemptyset(&held->ours);
+    for (k = 0; k < 2; k++) sigaddset(&held->ours, numbers[k]);
+    pthread_sigmask(SIG_BLOCK, &held->ours, &held->before);
+    for (k = 0; k < 2; k++) any |= sigismember(&held->before, numbers[k]); /* or else none can be pending */
+    if (!any || sigpending(&pending) != 0) return;
+    for (k = 0; k < 2; k++)
+        if (sigismember(&pending, numbers[k])) sigdelset(&held->ours, numbers[k]);
+}
+
+static void hbtr_let_go(hbtr_signals *held, int failed) {
+#ifdef __APPLE__ /* has no sigtimedwait */
+    sigset_t pending;
+    int number;
+    while (failed && sigpending(&pending) == 0 &&
+           ((sigismember(&pending, SIGXFSZ) && sigismember(&held->ours, SIGXFSZ)) ||
+            (sigismember(&pending, SIGPIPE) && sigismember(&held->ours, SIGPIPE))))
+        sigwait(&held->ours, &number);
+#else
+    struct timespec none = {0, 0};
+    while (failed && sigtimedwait(&held->ours, NULL, &none) > 0) {
+    }
+#endif
+    pthread_sigmask(SIG_SETMASK, &held->before, NULL);
+}
+
+/* Tells the user, on standard error, which may be a file or a pipe, too. */
+static void hbtr_tell(const char *format, ...) {
+    hbtr_signals held;
+    va_list values;
+    hbtr_hold(&held);
+    fputs("hbtrace: ", stderr);
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    hbtr_let_go(&held, 1);
+}
+
+/* Writes all of it; returns an errno or 0. */
+static int hbtr_write_all(int descriptor, const char *data, size_t size) {
+    hbtr_signals held;
+    int error = 0;
+    hbtr_hold(&held);
+    while (size > 0 && error == 0) {
+        ssize_t written = write(descriptor, data, size);
+        if (written > 0) {
+            data += written;
+            size -= (size_t)written;
+        } else if (written == 0 || errno != EINTR) {
+            error = written == 0 ? ENOSPC : errno;
+        }
+    }
+    hbtr_let_go(&held, error != 0);
+    return error;
+}
+
 /* A whole line, or nothing of it: the next one must not go on where half a line ends. Returns an errno, or 0. */
 static int hbtr_write(hbtrace_recorder *run, const char *data, size_t size) {
     off_t start = run->ends[run->end_count - 1];
-    size_t done = 0;
-    if (run->limit != RLIM_INFINITY && (rlim_t)start + size > run->limit) return EFBIG;
-    while (done < size) {
-        ssize_t written = write(run->descriptor, data + done, size - done);
-        if (written > 0)
-            done += (size_t)written;
-        else if (written == 0 || errno != EINTR) {
-            int error = written == 0 ? ENOSPC : errno;
-            hbtr_cut(run, start);
-            return error;
-        }
+    int error = hbtr_write_all(run->descriptor, data, size);
+    if (error != 0) {
+        hbtr_cut(run, start);
+        return error;
     }
     if (run->end_count == HBTR_ENDS)
         memmove(run->ends, run->ends + 1, sizeof run->ends - sizeof run->ends[0]);
@@ -692,7 +758,7 @@ static void hbtr_stop(hbtrace_recorder *run, int error) {
     if (hbtr_write(run, note, strlen(note)) == 0) run->rows++;
     snprintf(run->error, sizeof run->error, "%s: %s: the recording stops, the trace ends with row %lld", run->path,
              strerror(error), (long long)run->rows - 1);
-    fprintf(stderr, "hbtrace: %s\n", run->error);
+    hbtr_tell("%s\n", run->error);
 }
 
 /* ---- an event ---- */
@@ -835,6 +901,31 @@ static void hbtr_free(hbtrace_recorder *run) {
     free(run);
 }
 
+/* Locks a file until it is closed; 0 if another recorder has it. */
+static int hbtr_lock_file(int descriptor) {
+#ifdef LOCK_EX
+    return flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+#else
+    return descriptor >= 0;
+#endif
+}
+
+/* Removes what a crash left; 0 for the spool of a recorder that lives. */
+static int hbtr_clear(const char *spool) {
+    int there = open(spool, O_RDONLY | O_NONBLOCK | O_CLOEXEC), is_free = there < 0 || hbtr_lock_file(there);
+    if (is_free) unlink(spool);
+    if (there >= 0) close(there);
+    return is_free;
+}
+
+/* What became of the spool while it was written; NULL if it is still what has its name. */
+static const char *hbtr_lost(const hbtrace_recorder *run) {
+    struct stat own, there;
+    if (fstat(run->descriptor, &own) != 0) return NULL;
+    if (stat(run->spool, &there) != 0) return "removed or renamed";
+    return own.st_dev == there.st_dev && own.st_ino == there.st_ino ? NULL : "replaced by another file";
+}
+
 /* Why it cannot be opened is in `error`, which has room for `size`. */
 static int hbtr_open_spool(hbtrace_recorder *run, char *error, size_t size) {
     struct stat found;
@@ -851,9 +942,15 @@ static int hbtr_open_spool(hbtrace_recorder *run, char *error, size_t size) {
         snprintf(error, size, "%s exists; give HBTRACE_FORCE to overwrite it", run->path);
         return 0;
     }
-    if (run->options & HBTRACE_FORCE) unlink(run->spool);
+    if ((run->options & HBTRACE_FORCE) && !hbtr_clear(run->spool)) {
+        snprintf(error, size, "%s is still written by another recorder, or by what was forked from it", run->spool);
+        return 0;
+    }
     run->descriptor = open(run->spool, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (run->descriptor >= 0) return 1;
+    if (run->descriptor >= 0) {
+        hbtr_lock_file(run->descriptor);
+        return 1;
+    }
     if (errno == EEXIST)
         snprintf(error, size, "%s exists: a crash left it, or it is still written; rename it, or give HBTRACE_FORCE",
                  run->spool);
@@ -864,7 +961,6 @@ static int hbtr_open_spool(hbtrace_recorder *run, char *error, size_t size) {
 
 hbtrace_recorder *hbtrace_open(const char *path, int options, char *error, size_t error_size) {
     char unheard[1];
-    struct rlimit limit;
     hbtrace_recorder *run = (hbtrace_recorder *)calloc(1, sizeof *run);
     if (error == NULL || error_size == 0) {
         error = unheard;
@@ -884,7 +980,6 @@ hbtrace_recorder *hbtrace_open(const char *path, int options, char *error, size_
     }
     run->options = options;
     run->pid = getpid();
-    run->limit = getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
     run->end_count = 1;
     if (!hbtr_open_spool(run, error, error_size)) {
         hbtr_free(run);
@@ -903,6 +998,7 @@ hbtrace_recorder *hbtrace_open(const char *path, int options, char *error, size_
 
 int hbtrace_close(hbtrace_recorder *run) {
     struct stat found;
+    const char *lost;
     int status;
     if (run == NULL) return HBTRACE_OK;
     if (run->pid != getpid()) { /* a fork's copy: the trace is its parent's */
@@ -912,14 +1008,18 @@ int hbtrace_close(hbtrace_recorder *run) {
     }
     if (run->rows == 0 && !run->stopped) hbtr_default_meta(run);
     status = run->stopped ? HBTRACE_STOPPED : HBTRACE_OK;
+    lost = hbtr_lost(run);
     if (close(run->descriptor) != 0) status = HBTRACE_STOPPED;
-    if (!(run->options & HBTRACE_FORCE) && lstat(run->path, &found) == 0) {
+    if (lost != NULL) {
+        status = HBTRACE_STOPPED;
+        hbtr_tell("%s: %s was %s while it was written\n", run->path, run->spool, lost);
+    } else if (!(run->options & HBTRACE_FORCE) && lstat(run->path, &found) == 0) {
         errno = EEXIST;
         status = HBTRACE_STOPPED;
-        fprintf(stderr, "hbtrace: %s exists; the events are kept in %s\n", run->path, run->spool);
+        hbtr_tell("%s exists; the events are kept in %s\n", run->path, run->spool);
     } else if (rename(run->spool, run->path) != 0) {
         status = HBTRACE_STOPPED;
-        fprintf(stderr, "hbtrace: %s: %s; the events are kept in %s\n", run->path, strerror(errno), run->spool);
+        hbtr_tell("%s: %s; the events are kept in %s\n", run->path, strerror(errno), run->spool);
     }
     pthread_key_delete(run->key);
     pthread_mutex_destroy(&run->mutex);

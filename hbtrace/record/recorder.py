@@ -24,13 +24,15 @@ from typing import Any, Final, Self
 from hbtrace import __version__
 from hbtrace.errors import HbtraceError, UsageError
 from hbtrace.record.recorder_events import Events
-from hbtrace.record.recorder_values import Row, row_of
+from hbtrace.record.recorder_values import Row, kept, row_of, shown
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.jsontext import dumps_bytes
 
 _SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
 _LONGEST: Final = 1 << 27
 """The reader takes no longer line."""
+_LONGEST_REASON: Final = 1000
+"""Characters of an exception's text that the trace keeps."""
 _ROOM: Final = 16
 """Whole lines that can be taken back to make room for the note that the disk is full; the note is shorter than ten."""
 
@@ -39,15 +41,19 @@ class Recorder(Events):
     """Records a trace; a context manager. Its methods are the events, `hbtrace docs format` says what they mean.
 
     path: `.arrow`, `.arrows` or `.jsonl`. meta: the keys of the `meta` row; `producer`, `started_at` and `command` are
-    filled in. force: overwrite what is there. times: fill in `time` (ns since some start, never backwards).
+    filled in. force: overwrite what is there, unless a recorder still writes it. times: fill in `time` (ns since some
+    start, never backwards).
 
     Threads may share it. An event stands where its method was called; where that must not be torn from the work it
     tells of, hold `lock` over both: `with run.lock: run.tensor_set(0); copy()`. Each event carries its thread's number,
     0 for the thread that opened the recorder.
 
-    Raises FileExistsError if the path, or the spool of a crash, exists and force is False, UsageError for another
-    suffix and what cannot be written, TypeError and ValueError from meta and from the methods. If the disk is full the
-    engine goes on: one RuntimeWarning, a `recording_stopped` note, and `stopped` is why.
+    Half a surrogate pair in a text, as in a file name that is no UTF-8, is kept as its escape: `\\udcff`.
+
+    Raises FileExistsError if the path, or the spool of a crash, exists and force is False, or if the spool is still
+    written; UsageError for another suffix and what cannot be written, TypeError and ValueError from meta and from the
+    methods. If the disk is full the engine goes on: one RuntimeWarning, a `recording_stopped` note, and `stopped` is
+    why.
     """
 
     def __init__(
@@ -67,8 +73,10 @@ class Recorder(Events):
         self._thread = threading.local()
         self._number()  # of the opener
         self._ends: deque[int] = deque([0], maxlen=_ROOM + 1)
-        if meta is not None:
-            row_of("meta", meta)  # before anything is on the disk
+        if meta is not None:  # before anything is on the disk
+            if not isinstance(meta, Mapping):
+                raise TypeError(f"meta: must be its keys and their values (a dict), not {shown(meta)}")
+            row_of("meta", meta)
         self._file = _open(self.path, self.spool, force=force)
         self._open = True
         if meta is not None:
@@ -77,6 +85,7 @@ class Recorder(Events):
     def close(self) -> None:
         """Finish the trace. Raises UsageError if that fails; the spool has all the events then. Again: does nothing.
 
+        A spool that another program has taken away or replaced is not touched: UsageError says what became of it.
         Where the disk was full while the run went on, a failure here is no more than a warning, too.
         """
         if os.getpid() != self._pid:  # a fork's copy: the trace is its parent's, and so may be who held the lock
@@ -89,13 +98,14 @@ class Recorder(Events):
             if self.rows == 0:
                 self._append(_own_meta({}))
             self._open = False
-            self._file.close()
         try:
-            _finish(self.path, self.spool, force=self._force)
+            _finish(self.path, self.spool, self._file, force=self._force)
         except UsageError as error:
             if self.stopped is None:
                 raise
             warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        finally:
+            self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -107,10 +117,17 @@ class Recorder(Events):
         # The block's own exception is what the caller must see, whatever becomes of the trace.
         try:
             if self._open and os.getpid() == self._pid:
-                self.note("recording_ended", attrs={"exception": f"{kind.__name__}: {error}"})
-            self.close()
+                self.note("recording_ended", attrs={"exception": _reason(kind, error)})
         except Exception as failure:
             warnings.warn(f"{self.path}: {failure}", RuntimeWarning, stacklevel=2)
+        finally:  # even where a warning is made an error
+            self._close_whatever_comes()
+
+    def _close_whatever_comes(self) -> None:
+        try:
+            self.close()
+        except Exception as failure:
+            warnings.warn(f"{self.path}: {failure}", RuntimeWarning, stacklevel=3)
 
     def _event(self, ev: str, /, **given: Any) -> int:
         """Check and write one event; its row, or -1 once the recording has stopped."""
@@ -198,7 +215,16 @@ def recorder_header() -> Path:
 def _own_meta(row: Row) -> Row:
     started = datetime.now(UTC).isoformat(timespec="milliseconds")
     own = {"version": v.VERSION, "producer": f"hbtrace.Recorder {__version__}", "started_at": started}
-    return {"ev": "meta", **own, "command": list(getattr(sys, "argv", ())), **row}
+    return {"ev": "meta", **own, "command": [kept(str(word)) for word in getattr(sys, "argv", ())], **row}
+
+
+def _reason(kind: type[BaseException], error: BaseException | None) -> str:
+    """An exception in words, though its `__str__` may fail, or give more than a line of the trace can hold."""
+    try:
+        text = f"{kind.__name__}: {error}"
+    except Exception:
+        text = kind.__name__
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
 
 
 def _open(path: Path, spool: Path, *, force: bool) -> FileIO:
@@ -211,8 +237,10 @@ def _open(path: Path, spool: Path, *, force: bool) -> FileIO:
         raise FileExistsError(f"{path} exists; give force=True to overwrite it")
     try:
         if force:
-            spool.unlink(missing_ok=True)
-        return spool.open("xb", buffering=0)
+            _clear(spool)
+        file = spool.open("xb", buffering=0)
+    except _HeldError:
+        raise FileExistsError(f"{spool} is still written by another recorder, or by what was forked from it") from None
     except FileExistsError:
         raise FileExistsError(
             f"{spool} exists: a crash left it, or it is still written; analyze or rename it, or give force=True to "
@@ -220,10 +248,61 @@ def _open(path: Path, spool: Path, *, force: bool) -> FileIO:
         ) from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from None
+    _lock(file.fileno())
+    return file
 
 
-def _finish(path: Path, spool: Path, *, force: bool) -> None:
+class _HeldError(FileExistsError):
+    """A recorder still writes this spool."""
+
+
+def _clear(spool: Path) -> None:
+    """Removes what a crash left. Raises _HeldError for the spool of a recorder that lives."""
+    try:
+        there = os.open(spool, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:  # nothing is there, or unlinking says what is wrong
+        spool.unlink(missing_ok=True)
+        return
+    try:
+        if not _lock(there):
+            raise _HeldError
+        spool.unlink(missing_ok=True)
+    finally:
+        os.close(there)
+
+
+def _lock(descriptor: int) -> bool:
+    """Locks a file until it is closed. False: another has it. Where there are no locks `_check` alone is left."""
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
+
+
+def _check(path: Path, spool: Path, file: FileIO) -> None:
+    """Raises UsageError if what has the spool's name is not the file that was written."""
+    own = os.fstat(file.fileno())
+    try:
+        happened = None if os.path.samestat(own, spool.stat()) else "replaced by another file"
+    except OSError:
+        happened = "removed or renamed"
+    if happened is not None:
+        left = "its events are lost" if own.st_nlink == 0 else "its events have another name now"
+        raise UsageError(f"{path}: {spool} was {happened} while it was written: {left}")
+
+
+def _finish(path: Path, spool: Path, file: FileIO, *, force: bool) -> None:
     """The spool becomes the trace. Raises UsageError, and keeps the spool then."""
+    _check(path, spool, file)
+    if os.name == "nt":  # renames nothing that is open. Elsewhere the lock is held until the trace is made
+        file.close()
     make = _rename if path.suffix == ".jsonl" else _convert
     try:
         make(path, spool, force=force)

@@ -282,3 +282,8 @@ class Events:
     ) -> int:
         """A step of the engine's own protocol."""
         return self._event("note", what=what, attrs=attrs, **common)
+
+
+for _name, _method in list(vars(Events).items()):
+    if not _name.startswith("_"):  # Python's own errors name a method by this: `Recorder.ubatch() takes ...`
+        _method.__qualname__ = f"Recorder.{_name}"

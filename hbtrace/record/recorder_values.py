@@ -20,6 +20,8 @@ _LEAST: Final = {"offset": 0, "size": 0, "rows": 1, "stride": 0, "thread": 0, "s
 """Of these integers less has no meaning. Ids have -1 for none, where the event can do without."""
 _DEEPEST: Final = 64
 """Levels of an object in `attrs` or `env`. Parsers of JSON refuse what is nested very deeply."""
+_TOO_LONG: Final = 2**1024 - 2**970
+"""An integer of an object, 309 digits: what no double comes near, parsers of JSON refuse, the reader's, too."""
 
 
 def row_of(ev: str, given: Mapping[str, Any]) -> Row:
@@ -78,25 +80,30 @@ def _integer(value: Any) -> int:
         if isinstance(value, bool):
             raise TypeError(f" must be an integer, not {value!r}")
         try:
-            value = operator.index(value)
+            value = int(operator.index(value))
         except TypeError:
-            raise TypeError(f" must be an integer, not {_shown(value)}") from None
+            raise TypeError(f" must be an integer, not {shown(value)}") from None
     if value not in _INT64:
-        raise ValueError(f" must fit 64 bits, not {value}")
+        raise ValueError(f" must fit 64 bits, not {shown(value)}")
     number: int = value
     return number
 
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f" must be True or False, not {_shown(value)}")
+        raise TypeError(f" must be True or False, not {shown(value)}")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f" must be text, not {_shown(value)}")
-    return str(value)
+        raise TypeError(f" must be text, not {shown(value)}")
+    return kept(str(value))
+
+
+def kept(text: str) -> str:
+    """The text with an escape for each half of a surrogate pair, which UTF-8 has not: two names stay two."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _one_of(word: str, known: frozenset[str]) -> str:
@@ -107,7 +114,7 @@ def _one_of(word: str, known: frozenset[str]) -> str:
 
 def _each(values: Any, what: str, check: Callable[[Any], Any]) -> list[Any]:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise TypeError(f" must be a list of {what}, not {_shown(values)}")
+        raise TypeError(f" must be a list of {what}, not {shown(values)}")
     checked = []
     for place, value in enumerate(values):
         try:
@@ -134,7 +141,7 @@ def _node(value: Any) -> Row:
 
 def _struct(value: Any, what: str, kinds: Mapping[str, str]) -> Row:
     if not isinstance(value, Mapping):
-        raise TypeError(f" must be a {what} ({{{', '.join(kinds)}}}), not {_shown(value)}")
+        raise TypeError(f" must be a {what} ({{{', '.join(kinds)}}}), not {shown(value)}")
     fitting: Row = {}
     for key, inner in value.items():
         if inner is None:
@@ -153,13 +160,15 @@ def _struct(value: Any, what: str, kinds: Mapping[str, str]) -> Row:
 
 def _object(value: Any) -> Any:
     if not isinstance(value, Mapping):
-        raise TypeError(f" must be an object (a dict), not {_shown(value)}")
+        raise TypeError(f" must be an object (a dict), not {shown(value)}")
     return _json(value, _DEEPEST)
 
 
 def _json(value: Any, levels: int) -> Any:
     """A value as JSON can say it. A number that JSON has not would be read as null: it is refused."""
-    if value is None or isinstance(value, (str, bool)):
+    if isinstance(value, str):
+        return kept(value)
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float):
         if not isfinite(value):
@@ -170,18 +179,25 @@ def _json(value: Any, levels: int) -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(f" holds the key {_shown(key)}, which is no text")
-        return {key: _json(inner, levels - 1) for key, inner in value.items()}
+                raise TypeError(f" holds the key {shown(key)}, which is no text")
+        return {kept(key): _json(inner, levels - 1) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_json(inner, levels - 1) for inner in value]
     try:
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        raise TypeError(f" holds {_shown(value)}, which JSON cannot say") from None
+        raise TypeError(f" holds {shown(value)}, which JSON cannot say") from None
+    if not -_TOO_LONG < number < _TOO_LONG:
+        raise ValueError(" holds an integer beyond 1.8e308, which readers of JSON refuse")
+    return number
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
+def shown(value: Any) -> str:
+    """For an error, which the value's own `__repr__` must not replace: an integer may be too long for one."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -82,7 +82,8 @@ def test_a_trace_that_cannot_be_read_is_in_every_format(
 
 def test_check_tells_its_warnings_in_every_format(stopped: str, capfd: pytest.CaptureFixture[str]) -> None:
     for form in ("json", "markdown", "github", "sarif", "junit"):
-        assert "disk\\_full" in (out := hbtrace(capfd, "check", stopped, "--format", form)[1]) or "disk_full" in out, form
+        out = hbtrace(capfd, "check", stopped, "--format", form)[1].replace("\\_", "_")
+        assert "disk_full" in out, form
 
 
 def test_one_queue_and_no_host_exercise_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 #define HBTRACE_RECORDER_IMPLEMENTATION
 #include "hbtrace_recorder.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static hbtrace_recorder *open_or_die(const char *path, int options) {
@@ -218,7 +219,7 @@ static void wrong(hbtrace_recorder *run) {
     hbtrace_copy_keys copy = hbtrace_copy_unset();
     hbtrace_common c = hbtrace_common_unset();
     hbtrace_range nothing = hbtrace_no_range(), tensor = hbtrace_whole(0), two = hbtrace_bytes(0, 0, 8);
-    hbtrace_attr infinite = hbtrace_attr_number("x", 1e308 * 10), unkept = hbtrace_attr_text("x", NULL);
+    hbtrace_attr infinite = hbtrace_attr_number("x", 1e308 * 10), unkept = hbtrace_attr_text("x", NULL), twice[3];
     two.tensor = 1;
     show(run, hbtrace_compute(run, -1, 0, NULL));
     show(run, hbtrace_compute(run, 0, HBTRACE_NONE, NULL));
@@ -251,6 +252,10 @@ static void wrong(hbtrace_recorder *run) {
     show(run, hbtrace_release(run, NULL, HBTRACE_NONE, NULL));
     show(run, hbtrace_note(run, "n", &infinite, 1, NULL));
     show(run, hbtrace_note(run, "n", &unkept, 1, NULL));
+    twice[0] = hbtrace_attr_int("x", 1);
+    twice[1] = hbtrace_attr_int("y", 1);
+    twice[2] = hbtrace_attr_flag("x", 1);
+    show(run, hbtrace_note(run, "n", twice, COUNT(twice), NULL));
     c.ubatch = -2;
     show(run, hbtrace_sched_reuse(run, 0, &c));
     hbtrace_synchronize(run, 0, NULL);
@@ -283,6 +288,43 @@ static void until_stopped(hbtrace_recorder *run) {
     for (k = 0; k < 2000; k++) stopped += hbtrace_ubatch(run, 0, k, HBTRACE_NONE, NULL, NULL) == HBTRACE_STOPPED;
     printf("%d of 2000\n", stopped);
     show(run, HBTRACE_STOPPED);
+}
+
+/* The limit comes while it records. Then, what the program finds of the signal that it had blocked, or pending. */
+static void limited(hbtrace_recorder *run, int blocked, int pending) {
+    struct rlimit limit;
+    sigset_t over, now;
+    limit.rlim_cur = limit.rlim_max = (rlim_t)10000;
+    sigemptyset(&over);
+    sigaddset(&over, SIGXFSZ);
+    if (blocked) pthread_sigmask(SIG_BLOCK, &over, NULL);
+    if (pending) raise(SIGXFSZ);
+    hbtrace_synchronize(run, 0, NULL);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    until_stopped(run);
+    sigpending(&now);
+    printf("pending: %d, ", sigismember(&now, SIGXFSZ));
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    printf("blocked: %d\n", sigismember(&now, SIGXFSZ));
+}
+
+/* A second recorder of the path, while the first one lives. */
+static void second(hbtrace_recorder *run, const char *path) {
+    char error[512];
+    hbtrace_recorder *other = hbtrace_open(path, HBTRACE_FORCE, error, sizeof error);
+    printf("%s\n", other == NULL ? error : "opened");
+    hbtrace_note(run, "first", NULL, 0, NULL);
+}
+
+/* The spool is taken away, or another file is in its place. */
+static void without_spool(const char *path, int replaced) {
+    char spool[512];
+    FILE *file;
+    snprintf(spool, sizeof spool, "%s.spool.jsonl", path);
+    remove(spool);
+    if (!replaced || (file = fopen(spool, "w")) == NULL) return;
+    fputs("another's", file);
+    fclose(file);
 }
 
 static void forever(hbtrace_recorder *run) {
@@ -327,6 +369,12 @@ int main(int count, char **words) {
     if (strcmp(what, "texts") == 0) texts(run);
     if (strcmp(what, "numbers") == 0) numbers(run);
     if (strcmp(what, "until_stopped") == 0) until_stopped(run);
+    if (strcmp(what, "limited") == 0) limited(run, 0, 0);
+    if (strcmp(what, "limited_blocked") == 0) limited(run, 1, 0);
+    if (strcmp(what, "limited_pending") == 0) limited(run, 1, 1);
+    if (strcmp(what, "second") == 0) second(run, path);
+    if (strcmp(what, "removed") == 0) without_spool(path, 0);
+    if (strcmp(what, "replaced") == 0) without_spool(path, 1);
     if (strcmp(what, "forever") == 0) forever(run);
     if (strcmp(what, "fork") == 0) fork_in_between(run);
     printf("closed: %d\n", hbtrace_close(run));

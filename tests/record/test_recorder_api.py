@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 SUFFIXES = (".jsonl", ".arrow", ".arrows")
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read(path: Path, *, stopped: bool = False) -> list[dict[str, Any]]:
     with hbtrace.open(str(path)) as trace:
         rows = list(trace)
-        assert trace.warnings == []
+        told = [warning for warning in trace.warnings if stopped and "the recording stopped" in warning]
+        assert trace.warnings == told
+        assert len(told) == stopped
     return rows
 
 
@@ -174,10 +177,22 @@ def test_texts_come_back(text: str, tmp_path: Path) -> None:
     assert (tensor["name"], tensor["site"]) == (text, text)
 
 
-def test_half_a_character_does_not_break_the_trace(tmp_path: Path) -> None:
-    with hbtrace.Recorder(tmp_path / "run.arrow") as run:
-        run.note("name \udcff", attrs={"x": "\ud800"})
-    assert read(tmp_path / "run.arrow")[1]["what"] == "name ?"
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_half_a_character_is_kept_as_its_escape(suffix: str, tmp_path: Path) -> None:
+    """Two file names that are no UTF-8 stay two."""
+    path = tmp_path / f"run{suffix}"
+    with hbtrace.Recorder(path, meta={"command": ["é \udcff"]}) as run:
+        run.note("name \udcff", attrs={"\udcfe": ["\ud800", {"é": "é"}]}, label="name \udcfe")
+    meta, note = read(path)
+    assert meta["command"] == ["é \\udcff"]
+    assert (note["what"], note["label"]) == ("name \\udcff", "name \\udcfe")
+    assert note["attrs"] == {"\\udcfe": ["\\ud800", {"é": "é"}]}
+
+
+def test_the_programs_own_arguments_are_kept_so_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["engine", "\udcff.gguf"])
+    hbtrace.Recorder(tmp_path / "run.jsonl").close()
+    assert read(tmp_path / "run.jsonl")[0]["command"] == ["engine", "\\udcff.gguf"]
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
@@ -193,6 +208,21 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
 
 # what is refused, and with which words
 
+
+class UnspeakableError(Exception):
+    """What cannot be shown or told."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    __str__ = __repr__
+
+
+class UnspeakableInt(int):
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
 RANGE = "tensor, buffer, offset, size, rows, stride, approx"
 WRONG: list[tuple[Callable[[hbtrace.Recorder], Any], type[Exception], str]] = [
     (lambda run: run.compute("0", 0), TypeError, "compute: backend must be an integer, not '0'"),
@@ -201,6 +231,12 @@ WRONG: list[tuple[Callable[[hbtrace.Recorder], Any], type[Exception], str]] = [
     (lambda run: run.compute(0, None), TypeError, "compute: graph is needed"),
     (lambda run: run.compute(-1, 0), ValueError, "compute: backend must be 0 or more, not -1"),
     (lambda run: run.compute(0, 2**63), ValueError, "compute: graph must fit 64 bits, not 9223372036854775808"),
+    (lambda run: run.tensor_set(10**5000), ValueError, "tensor_set: tensor must fit 64 bits, not a value of type int"),
+    (
+        lambda run: run.tensor_set(UnspeakableError()), TypeError,
+        "tensor_set: tensor must be an integer, not a value of type UnspeakableError",
+    ),
+    (lambda run: run.tensor_set(UnspeakableInt(-5)), ValueError, "tensor_set: tensor must be -1 or more, not -5"),
     (lambda run: run.buffer(0, "B", 8, backend=-2), ValueError, "buffer: backend must be -1 or more, not -2"),
     (lambda run: run.buffer(0, "B", -8), ValueError, "buffer: size must be 0 or more, not -8"),
     (lambda run: run.buffer(0, 5, 8), TypeError, "buffer: name must be text, not 5"),
@@ -263,7 +299,19 @@ WRONG: list[tuple[Callable[[hbtrace.Recorder], Any], type[Exception], str]] = [
     (lambda run: run.note("n", attrs={"x": {1}}), TypeError, "note: attrs holds {1}, which JSON cannot say"),
     (lambda run: run.note("n", attrs={1: 2}), TypeError, "note: attrs holds the key 1, which is no text"),
     (lambda run: run.note("n", attrs={"x": float("nan")}), ValueError, "note: attrs holds nan, which JSON has not"),
+    (
+        lambda run: run.note("n", attrs={"a": 10**5000}), ValueError,
+        "note: attrs holds an integer beyond 1.8e308, which readers of JSON refuse",
+    ),
     (lambda run: run.meta(), ValueError, "meta: must be the first event, not row 2"),
+    (
+        lambda run: run.ubatch(0, 1, 2, "foo"), TypeError,
+        "Recorder.ubatch() takes from 1 to 2 positional arguments but 5 were given",
+    ),
+    (
+        lambda run: run.compute(0), TypeError,
+        "Recorder.compute() missing 1 required positional argument: 'graph'",
+    ),
 ]  # fmt: skip
 
 
@@ -281,6 +329,15 @@ def test_a_wrong_argument_is_named_and_not_recorded(
     assert [row.get("backend") for row in read(tmp_path / "run.jsonl")] == [None, 0, 1]
 
 
+def test_the_longest_integer_that_is_taken_comes_back(tmp_path: Path) -> None:
+    most = 2**1024 - 2**970 - 1
+    with hbtrace.Recorder(tmp_path / "run.jsonl") as run:
+        run.note("n", attrs={"most": most, "least": -most})
+        with pytest.raises(ValueError, match=r"beyond 1\.8e308"):
+            run.note("n", attrs={"deep": [-most - 1]})
+    assert read(tmp_path / "run.jsonl")[1]["attrs"] == {"most": most, "least": -most}
+
+
 def test_an_object_that_holds_itself_is_refused(tmp_path: Path) -> None:
     endless: dict[str, Any] = {}
     endless["again"] = endless
@@ -293,6 +350,9 @@ def test_a_wrong_meta_leaves_nothing_behind(tmp_path: Path) -> None:
         hbtrace.Recorder(tmp_path / "run.jsonl", meta={"threads": "two"})
     with pytest.raises(ValueError, match=r"^meta: version must be 1, not 2$"):
         hbtrace.Recorder(tmp_path / "run.jsonl", meta={"version": 2})
+    not_a_dict: Any = 5
+    with pytest.raises(TypeError, match=r"^meta: must be its keys and their values \(a dict\), not 5$"):
+        hbtrace.Recorder(tmp_path / "run.jsonl", meta=not_a_dict)
     assert os.listdir(tmp_path) == []
 
 
@@ -325,6 +385,47 @@ def test_the_spool_of_a_crash_is_kept_without_force(tmp_path: Path) -> None:
 def test_two_recorders_do_not_share_a_path(tmp_path: Path) -> None:
     with hbtrace.Recorder(tmp_path / "run.jsonl"), pytest.raises(FileExistsError, match="still written"):
         hbtrace.Recorder(tmp_path / "run.jsonl")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_force_leaves_the_spool_of_a_recorder_that_lives(suffix: str, tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    path = tmp_path / f"run{suffix}"
+    with hbtrace.Recorder(path, force=True) as run:
+        run.note("first")
+        with pytest.raises(FileExistsError, match=r"spool\.jsonl is still written by another recorder"):
+            hbtrace.Recorder(path, force=True)
+        run.note("second")
+    assert [row["what"] for row in read(path)[1:]] == ["first", "second"]
+    hbtrace.Recorder(path, force=True).close()  # what has ended is overwritten
+    assert [row["ev"] for row in read(path)] == ["meta"]
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be removed here")
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("happened", ["removed", "renamed", "replaced"])
+def test_a_spool_that_is_not_its_own_is_left_alone(happened: str, suffix: str, tmp_path: Path) -> None:
+    path, other = tmp_path / f"run{suffix}", tmp_path / "mine.jsonl"
+    run = hbtrace.Recorder(path, force=True)
+    run.note("first")
+    if happened == "renamed":
+        run.spool.rename(other)
+    else:
+        run.spool.unlink()
+    if happened == "replaced":
+        run.spool.write_text("another's")
+    with pytest.raises(hbtrace.UsageError) as caught:
+        run.close()
+    what = "replaced by another file" if happened == "replaced" else "removed or renamed"
+    left = "its events have another name now" if happened == "renamed" else "its events are lost"
+    assert str(caught.value) == f"{path}: {run.spool} was {what} while it was written: {left}"
+    run.close()
+    assert not path.exists()
+    if happened == "replaced":
+        assert run.spool.read_text() == "another's"
+    if happened == "renamed":
+        assert [row.get("what") for row in read(other)] == [None, "first"]
 
 
 @pytest.mark.parametrize("name", ["run.txt", "run", "folder.jsonl", "none/run.jsonl"])
@@ -385,6 +486,47 @@ def test_the_exception_of_the_block_comes_before_that_of_closing(tmp_path: Path)
         engine()
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (UnspeakableError(), "UnspeakableError"),
+        (ValueError("x" * (1 << 20)), "ValueError: " + "x" * 985 + "..."),
+        (ValueError("x" * 988), "ValueError: " + "x" * 988),
+    ],
+    ids=["no words", "too many", "just enough"],
+)
+def test_no_exception_keeps_the_trace_from_its_name(error: Exception, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+
+    def engine() -> None:
+        with hbtrace.Recorder(path):
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        engine()
+    assert caught.value is error
+    assert os.listdir(tmp_path) == [path.name]
+    assert read(path)[1]["attrs"] == {"exception": told}
+
+
+def test_a_trace_gets_its_name_though_its_last_note_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> int:
+        raise MemoryError("no room")
+
+    def engine(path: Path) -> None:
+        with hbtrace.Recorder(path):
+            raise KeyError("mine")
+
+    monkeypatch.setattr(hbtrace.Recorder, "note", fails)
+    with pytest.raises(KeyError, match="mine"), pytest.warns(RuntimeWarning, match="no room"):
+        engine(tmp_path / "a.jsonl")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="no room"):
+            engine(tmp_path / "b.jsonl")
+    assert sorted(os.listdir(tmp_path)) == ["a.jsonl", "b.jsonl"]
+
+
 FULL = """
 import resource, sys, warnings
 import hbtrace
@@ -411,7 +553,7 @@ def test_a_full_disk_stops_the_recording_and_not_the_engine(suffix: str, tmp_pat
         path = tmp_path / "run.arrow.spool.jsonl"
         assert f"the events are kept in {path}" in done.stderr
     assert os.listdir(tmp_path) == [path.name]
-    *rows, note = read(path)
+    *rows, note = read(path, stopped=True)
     assert note == {"ev": "note", "what": "recording_stopped", "attrs": {"reason": "write_failed"}}
     numbers = [row["n"] for row in rows[2:]]
     assert numbers == list(range(len(numbers)))

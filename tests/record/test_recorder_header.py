@@ -199,6 +199,7 @@ def test_a_wrong_argument_is_named_and_not_recorded(program: Path, tmp_path: Pat
         "-1 release: object is needed",
         "-1 note: attrs holds what JSON cannot say, at x",
         "-1 note: attrs holds a NULL",
+        "-1 note: attrs holds the key x twice",
         "-1 sched_reuse: ubatch must be -1 or more, not -2",
         "-1 meta: must be the first event, not row 2",
         "closed: 0",
@@ -298,7 +299,7 @@ def test_a_full_disk_stops_the_recording_and_not_the_program(program: Path, tmp_
     )
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
-    *rows, note = read(path)
+    *rows, note = read(path, stopped=True)
     assert note == {"ev": "note", "what": "recording_stopped", "attrs": {"reason": "write_failed"}}
     numbers = [row["n"] for row in rows[1:]]
     assert numbers == list(range(len(numbers)))
@@ -308,6 +309,81 @@ def test_a_full_disk_stops_the_recording_and_not_the_program(program: Path, tmp_
     assert len(numbers) <= 2000 - int(stopped.split()[0]) <= len(numbers) + 16
     assert error == f"-2 {why}"[: len(error)]
     assert closed == "closed: -2"
+
+
+@pytest.mark.parametrize(
+    ("what", "signals"),
+    [
+        ("limited", "pending: 0, blocked: 0"),
+        ("limited_blocked", "pending: 0, blocked: 1"),
+        ("limited_pending", "pending: 1, blocked: 1"),
+    ],
+)
+def test_a_limit_that_comes_later_does_not_end_the_program(
+    what: str, signals: str, program: Path, tmp_path: Path
+) -> None:
+    """And the program has the signal as it had it before: one of its own is not taken, and none is left behind."""
+    path = tmp_path / "run.jsonl"
+    done = run(program, what, path)
+    assert done.returncode == 0
+    assert done.stderr.startswith(f"hbtrace: {path}: File too large: the recording stops")
+    assert done.stdout.splitlines()[2:] == [signals, "closed: -2"]
+    *rows, note = read(path, stopped=True)
+    assert note["what"] == "recording_stopped"
+    assert [row["n"] for row in rows[2:]] == list(range(len(rows) - 2))
+
+
+def test_a_standard_error_that_takes_nothing_does_not_end_the_program(program: Path, tmp_path: Path) -> None:
+    """A file beyond the limit of sizes, and a pipe that nobody reads."""
+    resource = pytest.importorskip("resource")
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 20_000)
+    reads, writes = os.pipe()
+    os.close(reads)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+
+    with log.open("ab") as file, os.fdopen(writes, "wb") as pipe:
+        for number, errors in enumerate([file, pipe]):
+            done = subprocess.run(
+                [program, "until_stopped", tmp_path / f"{number}.jsonl"], stdout=subprocess.PIPE, stderr=errors,
+                check=False, timeout=120, preexec_fn=limit,
+            )  # fmt: skip
+            assert (done.returncode, done.stdout[-11:]) == (0, b"closed: -2\n")
+
+
+def test_a_second_recorder_does_not_take_the_spool(program: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    done = run(program, "second", path)
+    assert done.stdout.splitlines() == [
+        f"{path}.spool.jsonl is still written by another recorder, or by what was forked from it", "closed: 0",
+    ]  # fmt: skip
+    assert [row["what"] for row in read(path)[1:]] == ["first"]
+
+
+def test_the_recorders_of_both_languages_see_each_other(c_program: Path, tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    path = tmp_path / "run.jsonl"
+    with hbtrace.Recorder(path):
+        done = run(c_program, "force", path)
+    assert (done.returncode, "is still written by another recorder" in done.stdout) == (1, True)
+    assert [row["ev"] for row in read(path)] == ["meta"]
+
+
+@pytest.mark.parametrize(
+    ("what", "words"), [("removed", "removed or renamed"), ("replaced", "replaced by another file")]
+)
+def test_a_spool_that_is_not_its_own_is_left_alone(what: str, words: str, program: Path, tmp_path: Path) -> None:
+    path, spool = tmp_path / "run.jsonl", tmp_path / "run.jsonl.spool.jsonl"
+    done = run(program, what, path)
+    assert done.stdout == "closed: -2\n"
+    assert done.stderr == f"hbtrace: {path}: {spool} was {words} while it was written\n"
+    assert {found.name: found.read_text() for found in tmp_path.iterdir()} == (
+        {spool.name: "another's"} if what == "replaced" else {}
+    )
 
 
 def test_a_fork_leaves_the_trace_to_its_parent(c_program: Path, tmp_path: Path) -> None:
@@ -350,6 +426,33 @@ def test_several_files_share_it(language: str, tmp_path: Path) -> None:
         "int main(void) { return hbtrace_used(NULL); }\n"
     )
     assert subprocess.run([compiled(language, main, tmp_path, str(user))], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("more", [(), ("-D_GNU_SOURCE",), ("-D_DEFAULT_SOURCE", "-std=c11"), ("-std=gnu99",)])
+def test_it_hides_nothing_from_the_file_that_includes_it(more: tuple[str, ...], tmp_path: Path) -> None:
+    """What the compiler's mode offers beyond POSIX is there as it is without the header."""
+    source = tmp_path / "user.c"
+    source.write_text(
+        "#define HBTRACE_RECORDER_IMPLEMENTATION\n"
+        '#include "hbtrace_recorder.h"\n#include <math.h>\n#include <strings.h>\n'
+        'int main(void) { usleep(1); return M_PI > 3 ? strcasecmp("a", "A") : 1; }\n'
+    )
+    program = tmp_path / "user"
+    command = [compiler(("gcc", "clang", "cc")), *STRICT, *more, str(source), "-o", str(program)]
+    subprocess.run(command, check=True, timeout=300)
+    assert subprocess.run([program], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("more", ["-D_XOPEN_SOURCE=500", "-D_XOPEN_SOURCE=700", "-D_POSIX_C_SOURCE=200809L"])
+@pytest.mark.parametrize("standard", ["c99", "gnu99"])
+def test_it_compiles_where_the_program_asks_for_a_standard(standard: str, more: str, tmp_path: Path) -> None:
+    command = [compiler(("gcc", "clang", "cc")), f"-std={standard}", more, *STRICT, str(PROGRAM)]
+    subprocess.run([*command, "-o", str(tmp_path / "program")], check=True, timeout=300)
+
+
+def test_cxx11_is_enough(tmp_path: Path) -> None:
+    command = [compiler(("c++", "g++", "clang++")), "-std=c++11", "-x", "c++", *STRICT, str(PROGRAM)]
+    subprocess.run([*command, "-o", str(tmp_path / "program")], check=True, timeout=300)
 
 
 def test_its_path_is_printed_and_it_is_in_the_package() -> None:
