@@ -17,7 +17,7 @@ from hbtrace.errors import TraceError
 from hbtrace.replay import Replay
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.races import Report
-from hbtrace.source import ImportedTrace, Source, open_source
+from hbtrace.source import ImportedTrace, Source, open_source, partial
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +132,7 @@ def analyze_source(source: Source, options: Options) -> Outcome:
 
 
 def _truncated(source: Source) -> bool:
-    return bool(source.dropped_bytes or source.warnings)
+    return partial(source)
 
 
 class _Judging:

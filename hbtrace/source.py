@@ -45,10 +45,18 @@ class ImportedTrace:
     def batches(self) -> Iterator[pa.RecordBatch]:
         from hbtrace.trace.rows import batch_from_rows
 
-        events = importers.foreign_events(self.kind, importers.LogFile(self.path))
-        for rows in _chunks(events):
+        self.warnings.clear()  # they are told anew whenever it is read
+        for rows in _chunks(self._events()):
             self.rows += len(rows)
             yield batch_from_rows(rows)
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        log = importers.LogFile(self.path)
+        if self.kind != importers.STRATA_LOG:
+            return importers.foreign_events(self.kind, log)
+        from hbtrace.importers.strata import events_of
+
+        return events_of([log], warnings=self.warnings)
 
     def own_reports(self) -> Reports:
         """The RACE blocks in the log itself."""
@@ -73,14 +81,19 @@ class StrataCaptures:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         from hbtrace.importers.strata import events_of
+        from hbtrace.importers.strata_log import CaptureError
         from hbtrace.trace.rows import batch_from_rows
 
+        self.warnings.clear()
+        logs = [importers.LogFile(path) for path in self.paths]
         try:
-            for rows in _chunks(events_of([importers.LogFile(path) for path in self.paths], self.settings)):
+            for rows in _chunks(events_of(logs, self.settings, self.warnings)):
                 self.rows += len(rows)
                 yield batch_from_rows(rows)
         except OSError as error:
             raise TraceError(f"{error.filename or self.path}: cannot be read: {error.strerror}") from None
+        except CaptureError:  # it names the one that is wrong
+            raise
         except TraceError as error:
             raise TraceError(f"{', '.join(self.paths)}: {error}") from None
 
@@ -89,6 +102,26 @@ def _chunks(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     iterator = iter(events)
     while chunk := list(islice(iterator, _BATCH_ROWS)):
         yield chunk
+
+
+def partial(source: Source) -> bool:
+    """Whether a part of the trace is missing. An importer warns of what it assumed: nothing is missing for that."""
+    return bool(source.dropped_bytes or (source.warnings and not isinstance(source, ImportedTrace | StrataCaptures)))
+
+
+def holds_trace(path: str) -> bool:
+    """Whether a file's first bytes are those of a trace, not of a log; what cannot be read is none."""
+    try:
+        if not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as stream:
+            return _shows_trace(stream.read(_HEAD))
+    except (OSError, ValueError):
+        return False
+
+
+def _shows_trace(head: bytes) -> bool:
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"ARROW1", b"\xff\xff\xff\xff", b"{", b"PAR1"))
 
 
 def foreign_kind(path: str) -> str | None:
@@ -100,7 +133,7 @@ def foreign_kind(path: str) -> str | None:
             head = stream.read(_HEAD)
     except (OSError, ValueError):  # the reader says what is wrong with it
         return None
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"ARROW1", b"\xff\xff\xff\xff", b"{", b"PAR1")):
+    if _shows_trace(head):
         return None
     return importers.identify_foreign(importers.LogFile(path))
 

@@ -67,7 +67,7 @@ def _captures(paths: Sequence[str], given: dict[str, Any]) -> Source:
     """A run of Strata. Its options on anything else would say nothing, so they are refused."""
     from hbtrace.importers import STRATA_LOG
     from hbtrace.importers.strata import Settings
-    from hbtrace.source import StrataCaptures, foreign_kind
+    from hbtrace.source import StrataCaptures, foreign_kind, holds_trace
 
     if "-" in paths:
         raise UsageError("captures of Strata are read twice: name files, not standard input")
@@ -77,6 +77,11 @@ def _captures(paths: Sequence[str], given: dict[str, Any]) -> Source:
     if not any(foreign_kind(path) == STRATA_LOG for path in paths):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given) or "--with"
         raise UsageError(f"{options}: for logs of Strata only, and {', '.join(paths)} holds none")
+    for at, path in enumerate(paths):
+        if any(os.path.samefile(path, other) for other in paths[:at]):
+            raise UsageError(f"{path}: the same capture is given twice")
+        if holds_trace(path):
+            raise TraceError(f"{path}: is a trace already, and no capture of Strata: leave it out")
     return StrataCaptures(paths, Settings(**given))
 
 

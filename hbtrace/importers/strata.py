@@ -9,18 +9,21 @@ is inferred, and `meta` says so. Broken logs are played as far as they go: the T
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hbtrace.errors import TraceError
 from hbtrace.importers.strata_lines import StateHash, Timing, TraceBegin, record
-from hbtrace.importers.strata_log import Block, Log, LoggedRequest, read_logs
+from hbtrace.importers.strata_log import Block, CaptureError, Log, LoggedRequest, read_logs
 
 KIND: Final = "strata-log"
 
 _LAYERS: Final = 9
 _LAYER_BYTES: Final = 3268608
 """The seed's: nine layers are its 29.4 MB."""
+_DEPTHS: Final = range(2, 9)
+"""Windows in flight that the model plays: those of `--windows`. More is no source's, and each costs memory."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,9 @@ def identify(lines: Iterable[bytes]) -> bool:
     for line in lines:
         if line.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t").startswith((b"{", b"[")):
             continue
-        if isinstance(record(line), TraceBegin | StateHash | Timing):
-            return True
+        with suppress(TraceError):  # a number that nothing counts to proves nothing: reading says what is wrong
+            if isinstance(record(line), TraceBegin | StateHash | Timing):
+                return True
     return False
 
 
@@ -49,20 +53,31 @@ def events(lines: Iterable[bytes], settings: Settings | None = None) -> Iterator
     return events_of([lines], settings)
 
 
-def events_of(captures: Sequence[Iterable[bytes]], settings: Settings | None = None) -> Iterator[dict[str, Any]]:
-    """The events of a run whose captures are apart. Raises `TraceError` where none holds a pipeline trace."""
+def events_of(
+    captures: Sequence[Iterable[bytes]], settings: Settings | None = None, warnings: list[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The events of a run whose captures are apart. warnings: what was assumed is added to it, as sentences.
+
+    Raises `TraceError` where none holds a pipeline trace, one is not of this run, or a count is beyond the model.
+    """
     from hbtrace.simulate.strata_engine import Engine
-    from hbtrace.simulate.strata_steps import COPY, RING
 
     given = settings or Settings()
     log = read_logs(captures)
+    if len(captures) > 1:
+        log.only()
     if not any(request.block is not None for request in log.requests):
         raise TraceError(
             "no pipeline trace in this Strata log: record with STRATA_PIPELINE_DEBUG=1 and STRATA_PIPELINE_TRACE=FILE"
         )
     shape = _shape(log, given)
     engine = Engine(shape, [_request(number, logged, shape.stages) for number, logged in enumerate(log.requests)])
-    yield from _with_log(engine.tape.rows, log, shape.mode, told=RING if log.ring else COPY)
+    if warnings is not None and given.mode is None and not log.told_mode:
+        warnings.append(
+            "no capture tells the mode: copy is assumed; hbtrace convert --with FILE gives the run's standard error,"
+            " --mode ring says that its snapshot ring was on"
+        )
+    yield from _with_log(engine.tape.rows, log, shape.mode, assumed=given.mode is None)
 
 
 def _shape(log: Log, given: Settings) -> Any:
@@ -74,9 +89,19 @@ def _shape(log: Log, given: Settings) -> Any:
     )  # fmt: skip
     mode = given.mode or (RING if log.ring or log.refused else COPY)
     return Shape(
-        mode=mode, stages=max(given.stages or 2, seen + 1, 2), windows=max(2, given.windows or log.windows),
+        mode=mode, stages=max(given.stages or 2, seen + 1, 2), windows=given.windows or _depth(log),
         layers=given.layers, layer_bytes=given.layer_bytes, refused="" if given.mode else log.refused,
     )  # fmt: skip
+
+
+def _depth(log: Log) -> int:
+    """Windows in flight, by the log's own word. Raises `CaptureError` for a count that the model does not play."""
+    if (windows := log.windows) not in _DEPTHS:
+        raise CaptureError(
+            f"{log.places['start']}: --pipeline-windows {windows} is not one of {_DEPTHS[0]} to {_DEPTHS[-1]};"
+            " --windows overrules it"
+        )
+    return windows
 
 
 def _request(number: int, logged: LoggedRequest, stages: int) -> Any:
@@ -136,13 +161,18 @@ def _widened(steps: list[Any], stages: int) -> list[Any]:
     return out
 
 
-def _with_log(rows: Sequence[dict[str, Any]], log: Log, mode: str, *, told: str) -> Iterator[dict[str, Any]]:
+def _with_log(rows: Sequence[dict[str, Any]], log: Log, mode: str, *, assumed: bool) -> Iterator[dict[str, Any]]:
     """The engine's rows, with what the log says beside them: hashes, summaries, replies."""
+    from hbtrace.simulate.strata_steps import COPY, RING
+
+    told = RING if log.ring else COPY
     notes = (
         f"Made from a Strata log of {log.lines} lines, mode {mode}. Prompt and serial windows, sizes and the end of"
         " memory are inferred: the log does not tell them."
     )
-    if told != mode and not log.refused:
+    if assumed and not log.told_mode:
+        notes += " No capture tells the mode: copy is assumed."
+    if log.told_mode and told != mode and not log.refused:
         notes += f" The log itself says {told} mode."
     if log.unassigned:
         notes += " " + "; ".join(log.unassigned) + "."

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from hbtrace.errors import TraceError
+
 
 @dataclass(frozen=True, slots=True)
 class TraceBegin:
@@ -74,6 +76,9 @@ class Said:
     words: tuple[str, ...]
 
 
+MOST_DIGITS: Final = 18
+"""Of a whole number: every such number fits in 64 bits, and no counter of an engine is larger."""
+
 Record = TraceBegin | TraceLine | StateHash | LayerHashes | Timing | Told | Said
 
 _ANSI: Final = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
@@ -82,7 +87,7 @@ _LINE: Final = re.compile(r"(?:^|\s)(\d+\.\d{3}) ([LF]\d|V|U|CL|CE|CD|CT|EA) (-?
 _HASH: Final = re.compile(r"STATE_HASH (L=-?\d+ .*)$")
 _LAYERS: Final = re.compile(r"STATE_HASH_GDN\b(.*)$")
 _TIMING: Final = re.compile(
-    r"strata pipeline: (\d+) windows in ([\d.]+) ms \([\d.]+ ms/window\): (\d+) speculative, (\d+) on the path,"
+    r"strata pipeline: (\d+) windows in (\d+(?:\.\d+)?) ms \([\d.]+ ms/window\): (\d+) speculative, (\d+) on the path,"
     r" (\d+) rolled back, (\d+) below the gate \(theta ([^)]*)\)"
 )
 _START: Final = re.compile(r"--pipeline-windows (\d+): (two verifiers per stage.*)$")
@@ -96,15 +101,22 @@ _PAIR: Final = re.compile(r"(\w+)=(\S+)")
 _HEX4: Final = re.compile(r"\b[0-9a-f]{4}\b")
 
 
+def number(word: str) -> int:
+    """A whole number. Raises ValueError for a word that is none, TraceError for one that no engine counts to."""
+    if len(digits := word.removeprefix("-")) > MOST_DIGITS and digits.isdecimal():
+        raise TraceError(f"a number of {len(digits):,} digits, and at most {MOST_DIGITS} are read")
+    return int(word)
+
+
 def record(line: bytes) -> Record | None:
-    """The record in a line, None if the line is something else."""
+    """The record in a line, None if the line is something else. Raises TraceError for a number as in `number`."""
     text = _ANSI.sub(b"", line).replace(b"\0", b"").decode("utf-8", "replace").strip("\ufeff\ufffd \t\r\n")
     if not text:
         return None
     if match := _LINE.search(text):
-        return TraceLine(float(match[1]), match[2], *(int(match[at]) for at in (3, 4, 5)))
+        return TraceLine(float(match[1]), match[2], *(number(match[at]) for at in (3, 4, 5)))
     if match := _BEGIN.search(text):
-        return TraceBegin(int(match[1]))
+        return TraceBegin(number(match[1]))
     if match := _SAID.match(text):
         return _said(match)
     return _hash(text) or _told(text)
@@ -134,14 +146,14 @@ def _hash(text: str) -> Record | None:
 
 def _told(text: str) -> Record | None:
     if match := _TIMING.search(text):
-        speculative, on_path, rolled_back, gated = (int(match[at]) for at in (3, 4, 5, 6))
-        return Timing(int(match[1]), float(match[2]), speculative, on_path, rolled_back, gated, match[7])
+        speculative, on_path, rolled_back, gated = (number(match[at]) for at in (3, 4, 5, 6))
+        return Timing(number(match[1]), float(match[2]), speculative, on_path, rolled_back, gated, match[7])
     if match := _SWITCH.search(text):
         return Told("switch", text, dict(_PAIR.findall(match[1])))
     if match := _RING.search(text):
         return Told("refuse" if _REFUSED.search(text) else "engage", text, {"why": match[1].strip(" :,.")})
     if match := _START.search(text):
-        return Told("start", text, {"windows": match[1]})
+        return Told("start", text, {"windows": str(number(match[1]))})
     if match := _SERIAL.search(text):
         return Told("serial", text, {"why": match[1]})
     if "strata pipeline" in text or "--pipeline-windows" in text:

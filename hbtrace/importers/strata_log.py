@@ -11,7 +11,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hbtrace.importers.strata_lines import LayerHashes, Said, StateHash, Timing, Told, TraceBegin, TraceLine, record
+from hbtrace.errors import TraceError
+from hbtrace.importers.strata_lines import (
+    LayerHashes,
+    Record,
+    Said,
+    StateHash,
+    Timing,
+    Told,
+    TraceBegin,
+    TraceLine,
+    number,
+    record,
+)
+
+
+class CaptureError(TraceError):
+    """A capture that cannot be of this run. The message names the capture, and the line if it is one line's fault."""
 
 
 @dataclass
@@ -67,6 +83,10 @@ class Log:
     lines: int = 0
     unassigned: list[str] = field(default_factory=list)
     """What could not be given to a request, as sentences."""
+    captures: list[tuple[str, set[str]]] = field(default_factory=list)
+    """Each capture's name, and what was found in it in words: a run has each of these once. "" is anything else."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Where each kind of what was told stands first: the capture, if it has a name, and the line."""
 
     def values(self, what: str) -> list[Told]:
         return [told for _, told in self.told if told.what == what]
@@ -81,9 +101,28 @@ class Log:
         return (found[0].values.get("why") or found[0].text) if found else ""
 
     @property
+    def told_mode(self) -> bool:
+        """Whether the mode is the log's word: the ring says so, and a start-up line without the ring is copy mode."""
+        return any(told.what in _MODE_WORDS for _, told in self.told)
+
+    @property
     def windows(self) -> int:
         started = self.values("start")
         return int(started[0].values["windows"]) if started else 2
+
+    def only(self) -> None:
+        """Raises `CaptureError` unless each capture has something of Strata, and nothing that another has as well."""
+        owners: dict[str, str] = {}
+        for name, found in self.captures:
+            if not found:
+                raise CaptureError(f"{name}: nothing of Strata is in it: leave it out")
+            for what in sorted(found & owners.keys() - {""}):
+                other = "it is given twice" if owners[what] == name else f"so has {owners[what]}: give one run's only"
+                raise CaptureError(f"{name}: it has {what}, and {other}")
+            owners |= dict.fromkeys(found, name)
+
+
+_MODE_WORDS = ("start", "engage", "refuse")
 
 
 @dataclass
@@ -101,8 +140,10 @@ class _Capture:
 def read_logs(captures: Sequence[Iterable[bytes]]) -> Log:
     """All captures of one run."""
     log, parts = Log(), _Capture()
-    for lines in captures:
-        _read(lines, log, parts)
+    for at, lines in enumerate(captures, 1):
+        path = getattr(lines, "path", None)
+        log.captures.append((str(path or f"capture {at}"), set()))
+        _read(lines, log, parts, "" if path is None else f"{path}: ")
     if not parts.replies:
         _without_replies(log, parts)
     elif len(captures) == 1 and _interleaved(parts):
@@ -114,42 +155,69 @@ def read_logs(captures: Sequence[Iterable[bytes]]) -> Log:
     return log
 
 
-def _read(lines: Iterable[bytes], log: Log, parts: _Capture) -> None:
+def _read(lines: Iterable[bytes], log: Log, parts: _Capture, name: str) -> None:
+    """One capture more. name: in front of what is wrong with one of its lines."""
     current = LoggedRequest()
-    for number, line in enumerate(lines, 1):
+    for at, line in enumerate(lines, 1):
         log.lines += 1
-        match record(line):
-            case TraceBegin(p0):
-                parts.blocks.append(Block(p0, number))
-            case TraceLine() as step:
-                if not parts.blocks:
-                    parts.blocks.append(Block(0, number))
-                parts.blocks[-1].steps.append((number, step))
-            case StateHash() as found:
-                parts.hashes.append((number, found))
-            case LayerHashes() as found:
-                parts.layers.append((number, found))
-            case Timing() as found:
-                parts.timings.append((number, found))
-            case Told() as told:
-                log.told.append((number, told))
-                if told.what == "serial":
-                    parts.serial.append((number, told.values["why"]))
-            case Said() as said:
-                _say(said, current)
-                if current.ended:
-                    current.line = number
-                    parts.replies.append(current)
-                    current = LoggedRequest()
-            case None:
-                pass
+        try:
+            found = record(line)
+            if isinstance(found, Said):
+                _say(found, current)
+        except TraceError as error:
+            raise CaptureError(f"{name}line {at}: {error}") from None
+        if found is not None:
+            log.captures[-1][1].add(_word_for(found))
+            if isinstance(found, Told):
+                log.places.setdefault(found.what, f"{name}line {at}")
+            _keep(found, at, log, parts)
+        if current.ended:
+            current.line = at
+            parts.replies.append(current)
+            current = LoggedRequest()
     if current.tokens:
         log.unassigned.append(f"{len(current.tokens)} tokens after the last DONE: the capture ends inside a request")
 
 
+def _keep(found: Record, line: int, log: Log, parts: _Capture) -> None:
+    match found:
+        case TraceBegin(p0):
+            parts.blocks.append(Block(p0, line))
+        case TraceLine() as step:
+            if not parts.blocks:
+                parts.blocks.append(Block(0, line))
+            parts.blocks[-1].steps.append((line, step))
+        case StateHash() as hashed:
+            parts.hashes.append((line, hashed))
+        case LayerHashes() as layers:
+            parts.layers.append((line, layers))
+        case Timing() as timing:
+            parts.timings.append((line, timing))
+        case Told() as told:
+            log.told.append((line, told))
+            if told.what == "serial":
+                parts.serial.append((line, told.values["why"]))
+
+
+def _word_for(found: Record) -> str:
+    """What a record is a part of, of which a run has one; "" for what may stand in any capture."""
+    match found:
+        case TraceBegin() | TraceLine():
+            return "a pipeline trace"
+        case Said("T" | "DONE"):
+            return "replies"
+        case Told("start"):
+            return "a start-up line"
+        case StateHash() | LayerHashes():
+            return "state hashes"
+        case Timing():
+            return "timing summaries"
+    return ""
+
+
 def _say(said: Said, current: LoggedRequest) -> None:
     if said.what == "T":
-        current.tokens.append(int(said.words[0]))
+        current.tokens.append(number(said.words[0]))
     elif said.what == "ERR":
         current.error = " ".join(said.words) or "error"
     elif said.what == "RESUME":
@@ -160,8 +228,8 @@ def _say(said: Said, current: LoggedRequest) -> None:
 
 def _done(words: Sequence[str]) -> Done:
     kinds: list[tuple[str, Any]] = [
-        ("generated", int), ("prompt", int), ("prompt_ms", float), ("decode_ms", float), ("finish", str),
-        ("accepted", int), ("offered", int), ("reused", int),
+        ("generated", number), ("prompt", number), ("prompt_ms", float), ("decode_ms", float), ("finish", str),
+        ("accepted", number), ("offered", number), ("reused", number),
     ]  # fmt: skip
     values: dict[str, Any] = {}
     for (name, kind), word in zip(kinds, words, strict=False):

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import hbtrace
+from hbtrace.checks import check
 from hbtrace.cli.convert import command
 from hbtrace.errors import TraceError, UsageError
+from hbtrace.info import info
 from hbtrace.replay import analyze_events
 from hbtrace.simulate.strata_logs import write_logs
 from hbtrace.trace.reader import open_trace
@@ -90,6 +93,11 @@ def test_sizes_and_depth(logs: Path) -> None:
         (["r.trace", "x.jsonl", "--with", "gone"], TraceError, "gone: cannot be opened: no such file"),
         (["-", "x.jsonl", "--with", "r.trace"], UsageError, "name files, not standard input"),
         (["r.trace", "r.trace.jsonl", "--with", "r.trace.jsonl"], UsageError, "are the same file"),
+        (["r.trace", "x.jsonl", "--with", "./r.trace"], UsageError, "the same capture is given twice"),
+        (["r.trace", "x.jsonl", "--with", "again.trace"], TraceError, "^again.trace: it has a pipeline trace, and so"),
+        (["r.trace", "x.jsonl", "--with", "r.trace.jsonl"], TraceError, "^r.trace.jsonl: is a trace already"),
+        (["r.trace", "x.jsonl", "--with", "/dev/null"], TraceError, "^/dev/null: nothing of Strata is in it"),
+        (["r.trace", "x.jsonl", "--with", "deep.stderr"], TraceError, "^deep.stderr: line 1: --pipeline-windows 9999 "),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -97,6 +105,29 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     monkeypatch.chdir(logs)
     (logs / "r.trace.jsonl").write_text("{}\n")
+    (logs / "again.trace").write_bytes((logs / "r.trace").read_bytes())
+    (logs / "deep.stderr").write_text((logs / "r.stderr").read_text().replace("windows 2:", "windows 9999:"))
     with pytest.raises(error, match=message):
         convert(*arguments)
     assert not (logs / "x.jsonl").exists()
+    assert not (logs / "x.jsonl").exists()
+
+
+ASSUMED = "no capture tells the mode: copy is assumed"
+
+
+def test_every_verb_says_that_the_mode_is_assumed(logs: Path) -> None:
+    """And judges the races all the same: nothing of the trace is missing."""
+    path = str(logs / "r.trace")
+    outcome, checked, told = hbtrace.analyze(path), check(path), info(path)
+    for warnings in (outcome.warnings, checked.warnings, told.warnings):
+        assert sum(warning.startswith(ASSUMED) for warning in warnings) == 1
+    assert not outcome.truncated
+    assert f"warning: {ASSUMED}" in convert(path, logs / "a.jsonl").stderr
+    assert ASSUMED not in convert(path, logs / "b.jsonl", "--mode", "copy").stderr
+    assert ASSUMED not in convert(path, logs / "c.jsonl", "--with", logs / "r.stderr").stderr
+
+
+def test_the_option_is_not_said_to_contradict_a_log_without_a_word(logs: Path) -> None:
+    convert(logs / "r.trace", logs / "x.jsonl", "--mode", "ring")
+    assert "itself says" not in events(logs / "x.jsonl")[0]["notes"]

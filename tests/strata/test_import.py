@@ -217,3 +217,83 @@ def test_a_log_without_a_trace_is_refused() -> None:
 def test_a_capture_that_ends_inside_a_request_says_so() -> None:
     log = read_logs([lines("T 1\nDONE 1 2\nT 5\n")])
     assert log.unassigned == ["1 tokens after the last DONE: the capture ends inside a request"]
+
+
+TRACE = "# request p0=4\n0.100 L0 0 2 0\n0.200 F0 0 2 0\n"
+START = "strata serve: --pipeline-windows {}: two verifiers per stage (decode too)\n"
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"# request p0={LONG}", f"# request p0=-{LONG}", f"0.300 L1 {LONG} 2 0", f"0.300 V 0 {LONG} 0",
+        f"0.300 U 0 1 {'9' * 19}", f"T {LONG}", f"DONE {LONG} 2", f"DONE 1 {LONG}", f"DONE 1 2 1 1 stop {LONG} 0 0",
+        START.format(LONG).strip(), f"strata pipeline: {LONG} windows in 1.0 ms (1.00 ms/window): 1 speculative,"
+        " 1 on the path, 0 rolled back, 0 below the gate (theta 0.50)",
+    ],
+    ids=lambda line: line.replace(LONG, "N")[:24],
+)  # fmt: skip
+def test_a_number_that_nothing_counts_to_is_refused_with_its_line(line: str) -> None:
+    """Python itself refuses more than 4,300 digits, and a column holds 64 bits."""
+    with pytest.raises(TraceError, match=r"^line 4: a number of [\d,]+ digits, and at most 18 are read$"):
+        list(events(lines(f"{TRACE}{line}\n")))
+    assert identify(lines(f"{line}\n{TRACE}"))
+
+
+def test_the_longest_number_is_read() -> None:
+    assert record(f"0.300 L1 {'9' * 18} 2 0".encode()) == TraceLine(0.3, "L1", 10**18 - 1, 2, 0)
+    assert record(b"strata pipeline: 1 windows in 1.2.3 ms (1.00 ms/window): 1 speculative, 1 on the path,"
+                  b" 0 rolled back, 0 below the gate (theta 0.50)") is None  # fmt: skip
+
+
+@pytest.mark.parametrize("windows", [0, 1, 9, 1_000_000, 4294967296])
+def test_a_depth_beyond_the_model_is_refused(windows: int) -> None:
+    captures = [lines(TRACE), lines("\n" + START.format(windows))]
+    with pytest.raises(TraceError, match=f"^line 2: --pipeline-windows {windows} is not one of 2 to 8; --windows"):
+        list(events_of(captures))
+    assert depth(list(events_of(captures, Settings(windows=3)))) == 3
+
+
+def depth(rows: list[dict[str, Any]]) -> int:
+    return int(next(row["attrs"]["windows"] for row in rows if row.get("what") == "strata"))
+
+
+@pytest.mark.parametrize("windows", [2, 8])
+def test_a_depth_of_the_model_is_the_logs_word(windows: int) -> None:
+    assert depth(list(events(lines(TRACE + START.format(windows))))) == windows
+
+
+@pytest.mark.parametrize("part", ["trace", "stderr", "stdout"])
+def test_what_two_captures_have_is_of_two_runs(part: str) -> None:
+    one, other = (write_logs(run("ring", seed=seed, hashes=True)) for seed in (0, 1))
+    captures = [lines(text) for text in (one.trace, one.stderr, one.stdout)]
+    assert list(events_of(captures))
+    with pytest.raises(TraceError, match=r"^capture 4: it has .*, and so has capture .: give one run's only$"):
+        list(events_of([*captures, lines(getattr(other, part))]))
+
+
+def test_a_capture_of_something_else_is_refused() -> None:
+    with pytest.raises(TraceError, match=r"^capture 2: nothing of Strata is in it"):
+        list(events_of([lines(TRACE), lines("loading the model\n")]))
+    stderr = lines("ERR is how this line begins\nRESUME\n" + START.format(2))
+    assert list(events_of([lines(TRACE), stderr, lines("T 7\nDONE 1 5 1.0 2.0 stop 0 0 0\n")]))
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "assumed"),
+    [
+        ("", None, True),
+        ("", "ring", False),
+        ("", "copy", False),
+        (START.format(2), None, False),
+        ("strata serve: the GDN snapshot ring\n", None, False),
+        ("strata serve: the GDN snapshot ring is off: STRATA_QFUSE\n", None, False),
+    ],
+)
+def test_a_mode_that_nothing_tells_is_said_to_be_assumed(text: str, mode: str | None, assumed: bool) -> None:
+    warnings: list[str] = []
+    rows = list(events_of([lines(text + TRACE)], Settings(mode=mode), warnings))
+    assert [warning[:51] for warning in warnings] == ["no capture tells the mode: copy is assumed; hbtrace"] * assumed
+    assert rows[0]["notes"].endswith("No capture tells the mode: copy is assumed.") == assumed
+    assert "itself says" not in rows[0]["notes"]
