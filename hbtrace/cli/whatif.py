@@ -110,8 +110,8 @@ def _rules(given: dict[str, Any]) -> list[Rule]:
     rules += [Ring(given["ring"])] if given["ring"] is not None else []
     if given["copy_on"] or given["after_dst"]:
         rules.append(CopyOn(given["copy_on"], given["after_dst"]))
-    rules += [Wait(point) for point in given["sync"]]
-    rules += [Wait(point, "event") for point in given["event"]]
+    rules += [Wait(point, asked=True) for point in given["sync"]]
+    rules += [Wait(point, "event", asked=True) for point in given["event"]]
     return rules
 
 

@@ -35,6 +35,10 @@ USES: Final = " uses"
 """Key of an event that is not decoded whole: the `Uses` of what it runs. No JSON key is spelled so by a recorder."""
 Uses = tuple[set[int], set[int]]
 """Tensors read and tensors written."""
+PART: Final = " part"
+"""Key of a compute that a rule left a part of its graph, if it is not decoded whole: the `Span` of its accesses."""
+Span = tuple[int, int, int]
+"""(first, end, how many the whole graph has): numbers of accesses, in the order in which the nodes list them."""
 
 _BATCH_ROWS: Final = 1 << 14
 _FIRST_OWN: Final = 1 << 40
@@ -44,14 +48,21 @@ _LANE_BITS: Final = 30
 
 @dataclass(frozen=True)
 class Wants:
-    """What a rule asks to see. events: kinds. rows: these, whatever they are. ubatches: rows with another ubatch."""
+    """What a rule asks to see. events: kinds. rows: these, whatever they are. ubatches: rows with another ubatch.
+
+    nodes: graphs with their nodes, which cost more to decode than all else.
+    """
 
     events: frozenset[str] = frozenset()
     rows: frozenset[int] = frozenset()
     ubatches: bool = False
+    nodes: bool = False
 
     def __or__(self, other: Wants) -> Wants:
-        return Wants(self.events | other.events, self.rows | other.rows, self.ubatches or other.ubatches)
+        return Wants(
+            self.events | other.events, self.rows | other.rows, self.ubatches or other.ubatches,
+            self.nodes or other.nodes,
+        )  # fmt: skip
 
 
 class Rule(Protocol):
@@ -62,8 +73,8 @@ class Rule(Protocol):
     """Its place among the rules of a rewriting: ids that rules give out must differ."""
 
     @property
-    def wants(self) -> Wants | None:
-        """The rows that it looks at; None if it must have them all, whole."""
+    def wants(self) -> Wants:
+        """The rows that it looks at."""
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]: ...
 

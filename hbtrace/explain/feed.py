@@ -46,7 +46,7 @@ class Feed:
         """The next batch, whose first row is `first`, when it was lowered."""
         self._uses.clear()  # templates are large: none is kept for longer than its batch
         numbers = np.flatnonzero(self._mask(batch, first))
-        events = rows_from_batch(_slim(batch.take(pa.array(numbers))))
+        events = rows_from_batch(_slim(batch.take(pa.array(numbers)), nodes=self.wants.nodes))
         self.rows = rows = (numbers + first).tolist()
         for row, event in zip(rows, events, strict=True):
             if event.get("ev") in _USING and (template := templates.get(row)) is not None:
@@ -101,10 +101,10 @@ class Feed:
 _END: Final[Event] = {"ev": ""}
 
 
-def _slim(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _slim(batch: pa.RecordBatch, *, nodes: bool) -> pa.RecordBatch:
     """Without the columns that no rule looks at where the lowering knows better."""
     arrays: Iterable[pa.Array] = (
-        nulls(batch.num_rows, column.type) if name in _UNUSED else column
+        nulls(batch.num_rows, column.type) if name in _UNUSED and not (nodes and name == "nodes") else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     )
     return pa.RecordBatch.from_arrays(list(arrays), schema=batch.schema)

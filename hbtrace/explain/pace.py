@@ -34,7 +34,9 @@ def pace_of(recording: Recording) -> Pace:
     behind: dict[int, deque[int]] = {}
     most, beside, since, last = 0, 0, NO_TIME, -1
     for op, actor, other, _, row in recording.steps():
-        if row != last:  # only now is the row before done: a synchronous backend's work is waited for within its row
+        # Only now is the row before done: a synchronous backend's work is waited for within its row. A row that a rule
+        # cut into parts has several pieces of work.
+        if row != last or op == QUEUE:
             most, last = max([most, *map(len, behind.values())]), row
             time = recording.time_at(row)
             if behind and since != NO_TIME and time > since:

@@ -2,7 +2,8 @@
 
 A rule changes little of a trace, and lowering is most of what a replay costs. So the trace is lowered once, as it is;
 the rule goes over the rows that it asks for (`feed.py`), and what it does to them is done to their steps (`steps.py`).
-Steps keep the row of the recorded trace, inserted ones have that of the event they stand beside.
+Steps keep the row of the recorded trace, inserted ones have that of the event they stand beside. A cut graph stays one
+row: its parts are pieces of work with some of its accesses each, which keep their numbers and names in the whole graph.
 """
 
 from __future__ import annotations
@@ -14,23 +15,30 @@ from typing import Any
 
 import pyarrow as pa
 
-from hbtrace.explain.draft import ACCESSES, INSERTED, Event, Rule, Wants, chained
+from hbtrace.explain.draft import (
+    ACCESSES,
+    INSERTED,
+    PART,
+    USES,
+    Event,
+    Rule,
+    Span,
+    Uses,
+    Wants,
+    chained,
+    tensors_used,
+)
 from hbtrace.explain.feed import BATCH_END, Feed
 from hbtrace.explain.steps import HOME, OWN, Edits, Shift, Step, Steps
 from hbtrace.replay.accesses import Template
 from hbtrace.replay.definitions import Backend
 from hbtrace.replay.kernel import Hit
 from hbtrace.replay.lower import Lowering
-from hbtrace.replay.program import END, HOST, JOIN, RECORD, RELEASE, WAIT, Program
+from hbtrace.replay.program import ALSO, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
 
 
 class CannotPatchError(Exception):
     """The rule did something that only its rows tell: the trace must be rewritten and lowered again."""
-
-
-def can_patch(rules: Sequence[Rule]) -> bool:
-    """Whether all of the rules say which rows they look at."""
-    return all(rule.wants is not None for rule in rules)
 
 
 @dataclass
@@ -49,7 +57,7 @@ class Patch:
     """The patched programs of one trace under one set of rules, batch by batch."""
 
     def __init__(self, rules: Sequence[Rule], lowering: Lowering) -> None:
-        wants = reduce(lambda a, b: a | b, (rule.wants or Wants() for rule in rules), Wants())
+        wants = reduce(lambda a, b: a | b, (rule.wants for rule in rules), Wants())
         self._feed = Feed(wants)
         self._entries = chained(rules, iter(self._feed))
         self._lowering = lowering
@@ -58,6 +66,7 @@ class Patch:
         self._backends: dict[int, Backend] = {}
         self._homes = _Homes()
         self._numbers: dict[int, tuple[Template, dict[int, list[int]]]] = {}
+        self._checked: set[tuple[int, Span]] = set()
         self._steps = Steps()
         self.stalled: set[int] = set()
         """Actors that a rule made synchronous."""
@@ -66,6 +75,7 @@ class Patch:
         """The program of the newest batch of the lowering under the rules. Raises CannotPatchError."""
         self._steps.begin(program)
         self._numbers.clear()  # templates are large: none is kept for longer than its batch
+        self._checked.clear()
         self._feed.give(batch, self._lowering.first_row, self._lowering.templates)
         edits = self._take()
         stalled = {backend.actor for backend in self._backends.values() if backend.synchronous} | self.stalled
@@ -101,7 +111,7 @@ class Patch:
                 self._changed(row, event, edits)
             elif self._moves:
                 self._homes.pass_on(event)
-            if self._homes.moved and event.get("ev") in ACCESSES:
+            if self._homes.moved and event.get("ev") in ACCESSES and row not in edits.instead:
                 shift = self._shift(row)
                 if shift:
                     edits.shifts[row] = shift
@@ -116,14 +126,19 @@ class Patch:
             self._backends[ident] = backend
             self._introduced += 1
 
-    def _actor(self, ident: Any) -> int:
+    def _queue(self, ident: Any) -> Backend:
         if ident not in self._backends:
             raise CannotPatchError
-        return self._backends[ident].actor
+        return self._backends[ident]
+
+    def _actor(self, ident: Any) -> int:
+        return self._queue(ident).actor
 
     def _inserted(self, event: Event, row: int) -> list[Step]:
         """The steps of an event that a rule puts in, as the lowering makes them."""
         ev, thread = event["ev"], self._lowering.host_actor(int(event.get("thread", 0)))
+        if ev == "compute":
+            return self._part(event, row)
         if ev == "synchronize":
             return [(JOIN, thread, self._actor(event["backend"]), 0, row)]
         if ev in ("event_record", "event_wait"):
@@ -148,6 +163,8 @@ class Patch:
         if ev == "copy_async":
             runs_on = event.get("runs_on")
             edits.copies[row] = (None if runs_on == original.get("runs_on") else runs_on), bool(event.get("after_dst"))
+        elif ev == "compute":
+            edits.instead[row] = self._part(event, row)
         elif ev == "backend":
             self._introduce(row + 1)
             self.stalled.add(self._actor(event.get("id", -1)))
@@ -156,6 +173,32 @@ class Patch:
             self._homes.define(event)
         elif ev != "sched":
             raise CannotPatchError
+
+    def _part(self, event: Event, row: int) -> list[Step]:
+        """The steps of a part of a row's graph."""
+        template, span = self._lowering.templates.get(row), event.get(PART)
+        if template is None or span is None:
+            raise CannotPatchError
+        self._check(template, span, event[USES])
+        queue, (thread, footprint) = self._queue(event["backend"]), self._steps.work(row)
+        footprint, moved = self._steps.elsewhere(
+            self._steps.part(footprint, *span[:2]), self._shift(row) if self._homes.moved else {}
+        )
+        steps: list[Step] = [(QUEUE, queue.actor, thread, footprint, row)]
+        if moved >= 0:
+            steps.append((ALSO, queue.actor, 0, moved, row))
+        if queue.synchronous or queue.actor in self.stalled:
+            steps.append((JOIN, thread, queue.actor, 0, row))
+        return steps
+
+    def _check(self, template: Template, span: Span, uses: Uses) -> None:
+        """The rule counted accesses in the rows: it must have counted as the lowering did."""
+        if (id(template), span) in self._checked:
+            return
+        first, end, count = span
+        if count != len(template.accesses) or tensors_used(template.accesses[first:end]) != uses:
+            raise CannotPatchError
+        self._checked.add((id(template), span))
 
     def _shift(self, row: int) -> Shift:
         """Which accesses of a row are of moved tensors, and where these are."""

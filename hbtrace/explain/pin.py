@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any
 
 from hbtrace.errors import UsageError
 from hbtrace.explain.draft import (
@@ -12,13 +14,17 @@ from hbtrace.explain.draft import (
     BUSY,
     DEFINING,
     INSERTED,
+    PART,
     QUEUED,
+    USES,
     Entry,
     Event,
     Price,
     State,
+    Uses,
     Wants,
     inserted,
+    tensors_of,
 )
 from hbtrace.replay.canonical import without_slot
 
@@ -150,11 +156,35 @@ class _Pool:
 
 @dataclass
 class Part:
-    """Nodes of a graph that stand together, and the graph that they become; -1 until it is defined."""
+    """Nodes of a graph that stand together, and the graph that they become; -1 until it is defined.
+
+    first, end: the numbers of their accesses among those of the whole graph.
+    """
 
     moved: bool
+    first: int
+    end: int
     nodes: list[Event] = field(default_factory=list)
     graph: int = -1
+
+    def add(self, node: Event) -> None:
+        """One node more."""
+        self.nodes.append(node)
+        self.end += sum(isinstance(its, dict) for key in ("reads", "writes") for its in _listed(node, key))
+
+    @cached_property
+    def uses(self) -> Uses:
+        """The tensors that its nodes read and write."""
+        reads, writes = (
+            {tensor for node in self.nodes for tensor in tensors_of(_listed(node, key))} for key in ("reads", "writes")
+        )
+        return reads, writes
+
+
+def _listed(node: Event, key: str) -> list[Any]:
+    """The ranges of a node; none where a damaged trace has no list."""
+    found = node.get(key)
+    return found if isinstance(found, list) else []
 
 
 @dataclass
@@ -173,8 +203,8 @@ class Place:
         return f"--place {self.what}={self.backend}"
 
     @property
-    def wants(self) -> None:
-        """It cuts graphs, node by node."""
+    def wants(self) -> Wants:
+        return Wants(_CHANGING | {"backend", "compute"}, nodes=True)
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         state = State(lane=self.lane)
@@ -200,7 +230,8 @@ class Place:
         if graph not in cuts:
             cuts[graph] = self._parts(state.graphs.get(graph, ()), state)
         moves = any(part.moved for part in cuts[graph])
-        return moves and self._target(state) not in (-1, event.get("backend"))
+        own = event.get("backend")
+        return moves and isinstance(own, int) and self._target(state) not in (-1, own)
 
     def _parts(self, nodes: Iterable[Event], state: State) -> list[Part]:
         """Runs of nodes that move or stay."""
@@ -209,8 +240,9 @@ class Place:
             names = {str(node.get("op")), *state.names(node.get("tensor", -1))}
             moved = any(fnmatchcase(name, self.what) for name in names)
             if not parts or parts[-1].moved != moved:
-                parts.append(Part(moved))
-            parts[-1].nodes.append(node)
+                end = parts[-1].end if parts else 0
+                parts.append(Part(moved, end, end))
+            parts[-1].add(node)
         return parts
 
     def _run(self, row: int, event: Event, parts: list[Part], state: State) -> Iterator[Entry]:
@@ -223,6 +255,8 @@ class Place:
                 part.graph = state.fresh()
                 yield INSERTED, {"ev": "graph", "id": part.graph, "nodes": part.nodes}
             compute = event | {"backend": queue, "graph": part.graph}
+            if USES in event:
+                compute |= {USES: part.uses, PART: (part.first, part.end, parts[-1].end)}
             state.take(compute)
             self.price.changed += part.moved
             yield row if index == 0 else INSERTED, compute

@@ -23,6 +23,12 @@ from hbtrace.explain.draft import (
 _EDGES = frozenset(
     {"synchronize", "event_record", "event_wait", "event_synchronize", "release", "acquire", "event_free"}
 )
+_MOST_DIGITS = 18
+
+
+def is_row(word: str) -> bool:
+    """Decimal digits, no more than any trace has rows; `str.isdigit` would take superscripts as well."""
+    return word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
 
 
 @dataclass
@@ -35,12 +41,14 @@ class Wait:
 
     at: str
     how: str = "synchronize"
+    asked: bool = False
+    """Somebody named the point: a row or tensor that is nowhere is a slip then, a UsageError at the stream's end."""
     price: Price = field(default_factory=Price)
     lane: int = 0
 
     def __post_init__(self) -> None:
         kind, _, what = self.at.partition(":")
-        if not (self.at == "ubatch" or (kind == "before" and what) or (kind == "row" and what.isdigit())):
+        if not (self.at == "ubatch" or (kind == "before" and what) or (kind == "row" and is_row(what))):
             raise UsageError(f"{self.at!r} is no point of a trace: give ubatch, before:TENSOR or row:N")
 
     def __str__(self) -> str:
@@ -58,15 +66,21 @@ class Wait:
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         state, ubatch = State(lane=self.lane), _Boundaries()
         met: dict[int, bool] = {}  # whether a graph writes the tensor, for as long as the trace defines nothing
+        found = self.at == "ubatch" or not self.asked  # a trace of one ubatch has no boundary
         for row, event in entries:
             if event.get("ev") in ("tensor", "graph"):
                 met.clear()
             if self._here(row, event, state, ubatch, met):
+                found = True
                 for new in self._waits(event, state):
                     state.take(new)
                     yield INSERTED, new
             state.take(event)
             yield row, event
+        if not found:
+            kind, _, what = self.at.partition(":")
+            lacks = f"there is no row {what}" if kind == "row" else f"no tensor named {what!r} is written"
+            raise UsageError(f"{self}: {lacks}, or another option hides it")
 
     def _here(self, row: int, event: Event, state: State, ubatch: _Boundaries, met: dict[int, bool]) -> bool:
         if self.at == "ubatch":

@@ -33,10 +33,12 @@ _GONE: Final = -1
 
 @dataclass
 class Edits:
-    """What is done to one batch. before, after: steps beside a row's own ones. shifts: rows that access moved bytes."""
+    """What is done to one batch. before, after: steps beside a row's own ones. instead: steps in place of these.
+    shifts: rows that access moved bytes."""
 
     before: dict[int, list[Step]] = field(default_factory=dict)
     after: dict[int, list[Step]] = field(default_factory=dict)
+    instead: dict[int, list[Step]] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
     copies: dict[int, tuple[str | None, bool]] = field(default_factory=dict)
     """Copies that run elsewhere: (the queue, None for as it was; after the destination's work)."""
@@ -52,6 +54,9 @@ class Steps:
         self._rests: dict[tuple[int, bytes], int] = {}
         self._made = OWN
         self._new: list[tuple[int, Ints]] = []
+        self._parts: dict[tuple[int, int, int], int] = {}
+        self._program_now = Program()
+        self._work: dict[int, tuple[int, int]] | None = None
 
     def begin(self, program: Program) -> None:
         """The next batch."""
@@ -59,6 +64,8 @@ class Steps:
             self._pieces.clear()
             self._variants.clear()
             self._rests.clear()
+            self._parts.clear()
+        self._program_now, self._work = program, None
         flat = np.frombuffer(program.pieces, dtype=np.int64).reshape(-1, PIECE)
         bounds = [bound // PIECE for bound in program.bounds]
         for index, number in enumerate(program.footprints):
@@ -67,6 +74,35 @@ class Steps:
     def footprint(self, pieces: list[Piece]) -> int:
         """A new footprint, -1 for no bytes."""
         return self._emit(np.array(pieces, dtype=np.int64)) if pieces else -1
+
+    def work(self, row: int) -> tuple[int, int]:
+        """(thread, footprint) of the queued work of a row in this batch."""
+        if self._work is None:
+            code = np.frombuffer(self._program_now.code, dtype=np.int64).reshape(-1, STEP)
+            work = code[code[:, 0] == QUEUE]
+            self._work = {row: (thread, footprint) for _, _, thread, footprint, row in work.tolist()}
+        return self._work[row]
+
+    def part(self, footprint: int, first: int, end: int) -> int:
+        """The footprint of accesses `first` to `end` of one, -1 if they have no bytes."""
+        key = footprint, first, end
+        if key not in self._parts:
+            pieces = self._pieces[footprint] if footprint >= 0 else np.empty((0, PIECE), dtype=np.int64)
+            pieces = pieces[(first <= pieces[:, 3]) & (pieces[:, 3] < end)]
+            self._parts[key] = -1
+            if len(pieces):
+                made = self._parts[key] = self._emit(pieces)
+                self._pieces[made] = pieces  # a shift may move some of them
+        return self._parts[key]
+
+    def elsewhere(self, footprint: int, shift: Shift) -> tuple[int, int]:
+        """The footprint of the bytes that stay and that of those that a shift moves, -1 for none."""
+        if not shift or footprint < 0:
+            return footprint, -1
+        key = footprint, False, tuple(sorted(shift.items()))
+        if key not in self._variants:
+            self._variants[key] = self._elsewhere(footprint, shift, whole=False)
+        return self._variants[key]
 
     def _emit(self, pieces: Ints) -> int:
         self._made += 1
@@ -84,6 +120,10 @@ class Steps:
         for row, its in edits.copies.items():
             low, high = np.searchsorted(rows, (row, row + 1)).tolist()
             inserts.append((low, row, 1, self._copied(code[low:high].tolist(), *its, synchronous)))
+            code[low:high, 0] = _GONE
+        for row, steps in edits.instead.items():
+            low, high = np.searchsorted(rows, (row, row + 1)).tolist()
+            inserts.append((low, row, 1, steps))
             code[low:high, 0] = _GONE
         for row, steps in self._stalls(code, stalled):
             inserts.append((int(np.searchsorted(rows, row + 1)), row, 3, steps))

@@ -14,8 +14,9 @@ from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.explain.consequence import Consequence, judge
 from hbtrace.explain.mending import Advice, advice
 from hbtrace.explain.recording import Pair, Recording, Settings, pair_of, record
+from hbtrace.explain.rules import is_row
 from hbtrace.replay.races import Report, Signature
-from hbtrace.source import Source, open_source
+from hbtrace.source import Source, open_source, partial
 
 MOST_JUDGED: Final = 2_000
 """Reports whose consequence is looked at, each."""
@@ -84,7 +85,7 @@ def triage_source(source: Source, settings: Settings, filters: Filters | None = 
         if error.row is None:
             raise
         raise TraceError(f"{source.path}: {error} (strict)", row=error.row) from None
-    truncated = bool(source.dropped_bytes or source.warnings)
+    truncated = partial(source)
     out = triage_recording(recording, source.path, filters, partial=truncated)
     out.warnings = [*source.warnings, *recording.warnings]
     return out
@@ -128,7 +129,7 @@ def _sample(reports: list[Report]) -> list[Report]:
 
 def find(found: Triage, wanted: str) -> list[Report]:
     """The reports that an id means: a race's `R-…`, a cause's `C-…`, or the row of a current access."""
-    if wanted.isdigit():
+    if is_row(wanted):
         return [report for report in found.reports if report.current.row == int(wanted)]
     for cause in found.causes:
         if cause.ident == wanted:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from hbtrace.explain.draft import Rule
-from hbtrace.explain.patch import CannotPatchError, Patch, can_patch
+from hbtrace.explain.patch import CannotPatchError, Patch
 from hbtrace.explain.recording import Chunk, Recorder, Recording, Settings
 from hbtrace.replay.kernel import Hit, Kernel
 from hbtrace.replay.program import Program
@@ -21,7 +21,7 @@ class _Variant:
     def __init__(self, rules: Sequence[Rule], recorder: Recorder) -> None:
         self._patch = Patch(rules, recorder.lowering)
         self._kernel: Kernel | None = None
-        self.recording: Recording | None = Recording() if can_patch(rules) else None
+        self.recording: Recording | None = Recording()
 
     def take(self, batch: pa.RecordBatch, program: Program, first: int, recorder: Recorder) -> set[int]:
         """One batch more; the rows that can still be met."""

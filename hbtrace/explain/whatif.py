@@ -12,7 +12,6 @@ from hbtrace.compare.select import Filters
 from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.explain.draft import Entry, Price, Rule, batches_of, chained, entries_of
 from hbtrace.explain.pace import Pace, pace_of
-from hbtrace.explain.patch import can_patch
 from hbtrace.explain.recording import Recording, Settings, record
 from hbtrace.explain.variants import replayed
 
@@ -94,7 +93,7 @@ def whatifs(
     """As `whatif`, for several sets of rules: the trace is read once for all of them, where the rules allow it."""
     how = settings or Settings()
     patched: list[Recording | None] = [None] * len(variants)
-    if before is None or any(map(can_patch, variants)):
+    if before is None or variants:
         recording, patched = replayed(batches(), variants, how, base=before is None)
     first = before or _side(recording, filters)
     return [_compared(batches, rules, how, filters, first, its) for rules, its in zip(variants, patched, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +14,13 @@ import pytest
 import hbtrace
 from hbtrace.explain.draft import WAITS, Rule, batches_of
 from hbtrace.explain.edges import edges_for
-from hbtrace.explain.pin import Pin
+from hbtrace.explain.pace import pace_of
+from hbtrace.explain.pin import Pin, Place
 from hbtrace.explain.recording import Recording, Settings, record
 from hbtrace.explain.ring import Ring
 from hbtrace.explain.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
 from hbtrace.explain.variants import replayed
-from hbtrace.explain.whatif import rewrite, side_of
+from hbtrace.explain.whatif import rewrite, side_of, whatif
 from hbtrace.replay.races import Report
 from hbtrace.trace.rows import batch_from_rows
 from tests.oracle.programs import random_program
@@ -35,6 +37,18 @@ def faces(reports: list[Report]) -> Counter[tuple[Any, ...]]:
         (
             r.kind, r.buffer, r.buffer_id, r.lo, r.hi, r.bytes, r.approx, r.knows, r.needs, r.canonical,
             *((s.actor, s.clock, s.access, s.tensor, s.tensor_id, s.root) for s in (r.earlier, r.current)),
+        )
+        for r in reports
+    )  # fmt: skip
+
+
+def signed(reports: list[Report]) -> Counter[tuple[Any, ...]]:
+    """As `faces`, without what is counted within a graph: numbers of accesses, and the place in a graph by which an
+    unnamed tensor is called. A cut graph has others than the recorded one."""
+    return Counter(
+        (
+            r.kind, r.buffer, r.buffer_id, r.lo, r.hi, r.bytes, r.approx, r.knows, r.needs, r.signature,
+            *((s.actor, s.clock, s.tensor, s.tensor_id, s.root) for s in (r.earlier, r.current)),
         )
         for r in reports
     )  # fmt: skip
@@ -93,6 +107,119 @@ def test_the_missing_edge_of_each_cause() -> None:
                 )
                 assert patched is not None
                 assert faces(patched.reports) == faces(rewritten.reports), f"seed {seed}, {cause.ident}, {stall}"
+
+
+def placings(events: list[Event]) -> list[Make]:
+    """Operations and results that move to each backend, alone and under other rules."""
+    backends = sorted({str(event["name"]) for event in events if event["ev"] == "backend"})
+    nodes = [node for event in events if event["ev"] == "graph" for node in event.get("nodes", ())]
+    tensors = {event["id"]: str(event["name"]) for event in events if event["ev"] == "tensor"}
+    whats = [*sorted({str(node.get("op")) for node in nodes})[:2], "*"]
+    whats += sorted({tensors[node["tensor"]] for node in nodes if node.get("tensor") in tensors})[:1]
+    besides: list[Make] = [
+        list, lambda: [HideDirect()], lambda: [Pin()], lambda: [Ring(2)], lambda: [CopyOn("dst")],
+        lambda: [Wait("ubatch")], lambda: [Wait("before:*", "event")], lambda: [Pin(), Ring(3), Wait("before:*")],
+    ]  # fmt: skip
+    sets: list[Make] = [
+        lambda what=what, name=name, others=others: [Place(what, name), *others()]  # type: ignore[misc]
+        for what in whats for name in backends for others in besides
+    ]  # fmt: skip
+    sets += [lambda name=name: [Synchronous(name), Place("*", name)] for name in backends]  # type: ignore[misc]
+    sets += [
+        lambda name=name, other=other: [Synchronous(name), Place(whats[0], other), Place("*", name)]  # type: ignore[misc]
+        for name in backends for other in backends
+    ]  # fmt: skip
+    return sets
+
+
+def placed_alike(batches: Callable[[], Any], make: Make, where: str) -> Recording | None:
+    """Compare both replays of a placing; the patched one, or None where neither has anything to move."""
+    try:
+        rewritten = record(batches_of(rewrite(batches, theirs := make())))
+    except hbtrace.UsageError as error:
+        with pytest.raises(hbtrace.UsageError, match=re.escape(str(error))):
+            replayed(batches(), [make()], Settings())
+        return None
+    _, (patched,) = replayed(batches(), [mine := make()], Settings())
+    assert patched is not None, f"{where}: {mine}"
+    assert signed(patched.reports) == signed(rewritten.reports), f"{where}: {mine}"
+    assert [rule.price for rule in mine] == [rule.price for rule in theirs], f"{where}: {mine}"
+    assert pace_of(patched) == pace_of(rewritten), f"{where}: {mine}"
+    return patched
+
+
+def test_operations_elsewhere_in_random_programs() -> None:
+    compared = raced = refused = 0
+    for seed in range(PROGRAMS):
+        events = random_program(random.Random(seed), weird=0.0)
+        makes = placings(events)
+        for make in random.Random(seed).sample(makes, min(8, len(makes))):
+            patched = placed_alike(lambda events=events: [batch_from_rows(events)], make, f"seed {seed}")
+            compared += patched is not None
+            refused += patched is None
+            raced += patched is not None and bool(patched.reports)
+    assert compared > PROGRAMS
+    assert raced > compared // 10
+    assert refused > 0
+
+
+def test_operations_elsewhere_batch_by_batch() -> None:
+    """Definitions, footprints and clocks go on from one batch to the next."""
+    for seed in range(0, PROGRAMS, 3):
+        events = random_program(random.Random(seed), weird=0.0)
+        small = [batch_from_rows(events[k : k + 7]) for k in range(0, len(events), 7)]
+        for make in random.Random(seed).sample(placings(events), 3):
+            placed_alike(lambda small=small: small, make, f"seed {seed}")
+
+
+def test_a_graph_that_its_rows_tell_otherwise_than_the_lowering_is_rewritten() -> None:
+    """A number too large for its column stands beside it: rules see it, the lowering does not."""
+    events: list[Event] = [
+        {"ev": "backend", "id": 0, "name": "GPU0"},
+        {"ev": "backend", "id": 1, "name": "GPU1"},
+        {"ev": "buffer", "id": 0, "name": "B", "size": 8},
+        {"ev": "graph", "id": 0, "nodes": [
+            {"op": "A", "reads": [{"buffer": 0, "size": 4}]},
+            {"op": "B", "reads": [{"buffer": 0, "tensor": 1 << 70}]},
+        ]},
+        {"ev": "compute", "backend": 0, "graph": 0},
+        {"ev": "host_access", "writes": [{"buffer": 0}]},
+    ]  # fmt: skip
+
+    def batches() -> Any:
+        return [batch_from_rows(events)]
+
+    def make() -> list[Rule]:
+        return [Place("B", "GPU1")]
+
+    patched, rewritten, *_ = both(batches, make)
+    assert patched is None
+    found = whatif(batches, make())
+    assert found.after.recording.reports == rewritten.reports != []
+    assert (found.price.changed, found.price.queue_waits) == (1, 2)
+
+
+def test_a_compute_without_a_backend_is_not_moved() -> None:
+    events: list[Event] = [
+        {"ev": "backend", "id": 0, "name": "GPU0"},
+        {"ev": "buffer", "id": 0, "name": "B", "size": 8},
+        {"ev": "graph", "id": 0, "nodes": [{"op": "A", "writes": [{"buffer": 0}]}]},
+    ]
+    for odd in ({}, {"backend": None}, {"backend": []}):
+        batch = batch_from_rows([*events, {"ev": "compute", "graph": 0, **odd}])
+        with pytest.raises(hbtrace.UsageError, match="can be moved"):
+            whatif(lambda batch=batch: [batch], [Place("A", "GPU0")])
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["integrated", "cuda_integrated", "discrete", "pipeline_src"])
+def test_operations_elsewhere_in_recordings(name: str) -> None:
+    path = str(SHARED / "traces" / f"{name}.jsonl")
+    batches = list(hbtrace.open(path).batches())
+    makes = placings(list(hbtrace.open(path)))
+    makes += [lambda: [Place("MUL_MAT", "CPU")], lambda: [Place("*norm*", "CPU"), Wait("ubatch", "event")]]
+    done = [placed_alike(lambda: batches, make, name) for make in [*random.Random(0).sample(makes, 4), *makes[-2:]]]
+    assert any(patched is not None for patched in done)
 
 
 @needs_shared
