@@ -16,6 +16,14 @@ from tests.record.tiny_model import write_model
 T = TypeVar("T")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker has them all: they share what they fetch and build."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("record"))
+
+
 def _or_skip(make: Callable[[], T]) -> T:
     try:
         return make()
