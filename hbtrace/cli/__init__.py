@@ -107,8 +107,17 @@ def cli() -> None:
     """
 
 
+class _WithoutPandas:
+    """Where pandas is installed pyarrow imports it at its first conversion: 0.4 s, and no verb has a use for it."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("no verb of hbtrace needs pandas", name=name)
+
+
 def main() -> None:
     """The console script: run a verb, end with its exit code."""
+    sys.meta_path.insert(0, _WithoutPandas())
     if sys.stdout is None:  # started with it closed: `>&-`
         sys.exit(_say("standard output is closed", 2))
     if hasattr(sys.stdout, "reconfigure"):
