@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hbtrace import importers
@@ -17,14 +16,13 @@ from hbtrace.errors import TraceError
 from hbtrace.replay import Replay
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.races import Report
-from hbtrace.source import ImportedTrace, Source, open_source, partial
+from hbtrace.source import ImportedTrace, Source, Twice, open_source, partial
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hbtrace.explain.consequence import Consequence
     from hbtrace.explain.judged import Judged, Sample
-    from hbtrace.trace.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +140,13 @@ class _Judging:
         self._source = source
         self._options = options
         self._wanted = options.consequence or bool(options.only)
-        self._spool: Spool | None = None
+        self._twice = Twice(source) if self._wanted else None
         self._left: Counter[str] = Counter()
         self._judged: Judged | None = None
 
     def first_pass(self) -> Iterator[pa.RecordBatch]:
         """The batches; what cannot be read again is kept."""
-        batches = self._source.batches()
-        if not self._wanted or Path(self._source.path).is_file():
-            return batches
-        from hbtrace.trace.spool import Spool
-
-        self._spool = Spool()
-        return self._spool.passing(batches)
+        return self._source.batches() if self._twice is None else self._twice.batches()
 
     def select(self, reports: Iterator[Report], replay: Replay) -> Selection:
         """Filters, suppressions, limits. By consequence, too, if so asked: of very many reports none is kept for that,
@@ -206,9 +198,8 @@ class _Judging:
         return self._judged
 
     def _again(self) -> Iterator[pa.RecordBatch]:
-        if self._spool is not None:
-            return self._spool.again()
-        return open_source(self._source.path).batches()
+        assert self._twice is not None, "a second pass that nobody wanted"
+        return self._twice.again()
 
     def _comes_to_wanted(self, report: Report) -> bool:
         verdict = self._judged.verdict(report) if self._judged is not None else None

@@ -104,6 +104,29 @@ def _chunks(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield chunk
 
 
+class Twice:
+    """A source's batches, and the same once more; standard input and pipes go through a temporary file meanwhile."""
+
+    def __init__(self, source: Source) -> None:
+        from hbtrace.trace.spool import Spool
+
+        self._path, self._first = source.path, source.batches
+        self._spool = None if Path(source.path).is_file() else Spool()
+
+    @property
+    def whole(self) -> bool:
+        """Whether all could be kept; if not, nothing comes the second time."""
+        return self._spool is None or self._spool.whole
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The first time."""
+        return self._first() if self._spool is None else self._spool.passing(self._first())
+
+    def again(self) -> Iterator[pa.RecordBatch]:
+        """Once the first are through."""
+        return open_source(self._path).batches() if self._spool is None else self._spool.again()
+
+
 def partial(source: Source) -> bool:
     """Whether a part of the trace is missing. An importer warns of what it assumed: nothing is missing for that."""
     return bool(source.dropped_bytes or (source.warnings and not isinstance(source, ImportedTrace | StrataCaptures)))

@@ -13,7 +13,7 @@ from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from hbtrace.compare.findings import Verdict
+    pass
 
 
 @click.group(
@@ -72,7 +72,7 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
 @output_options(FORMATS)
 def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Hold the races of TRACE... against the baseline FILE; new ones fail."""
-    from hbtrace.cli.gate import exit_code, load_suppressions, replay_settings, today
+    from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings, today
     from hbtrace.cli.output import open_output, warn
     from hbtrace.compare import baseline
     from hbtrace.compare.sides import check_filters, load_side
@@ -87,26 +87,13 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     verdict = baseline.check(known, side, today(), options.filters)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
     with open_output(output, force=force, inputs=(file, *traces), form=given["format"]) as write_out:
-        write_out(_rendered(verdict, given))
+        write_out(render_comparison(verdict, {}, given))
     warn(verdict.warnings)
     if given["prune"]:
         pruned = baseline.prune(known, verdict)
         _replace(file, baseline.render(pruned))
         click.echo(f"pruned {file}: {len(known.races) - len(pruned.races)} fixed, {len(pruned.races)} left", err=True)
     return exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
-
-
-def _rendered(verdict: Verdict, given: dict[str, Any]) -> str | bytes:
-    from hbtrace.cli.gate import render_verdict
-    from hbtrace.report import diff as report
-
-    if given["format"] == "text":
-        return report.render_text(verdict, {}, verbose=given["verbose"])
-    if given["format"] == "json":
-        return report.document(verdict, {})
-    if given["format"] == "jsonl":
-        return report.lines(verdict)
-    return render_verdict(verdict, given["format"], given["fail_on"])
 
 
 def _replace(path: str, text: str) -> None:

@@ -59,7 +59,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
 
     Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole, 4 not comparable.
     """
-    from hbtrace.cli.gate import exit_code, load_suppressions, replay_settings
+    from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings
     from hbtrace.cli.output import open_output, warn
     from hbtrace.compare.diff import diff
     from hbtrace.compare.sides import check_filters, load_side
@@ -79,7 +79,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     before, after = (side.counters for side in sides)
     workload = {name: (before[name], after[name]) for name in before}
     with open_output(output, force=force, inputs=(base, head), form=given["format"]) as write:
-        write(_rendered(verdict, workload, given))
+        write(render_comparison(verdict, workload, given))
     warn(verdict.warnings)
     if given["require_comparable"] and not verdict.comparable:
         return 4
@@ -101,16 +101,3 @@ def _arms(base: str | None, output: str | None, given: dict[str, Any], *, force:
         verbose=given["verbose"],
         exit_zero=given["exit_zero"],
     )
-
-
-def _rendered(verdict: Any, workload: dict[str, tuple[int, int]], given: dict[str, Any]) -> str | bytes:
-    from hbtrace.cli.gate import render_verdict
-    from hbtrace.report import diff as report
-
-    if given["format"] == "text":
-        return report.render_text(verdict, workload, verbose=given["verbose"])
-    if given["format"] == "json":
-        return report.document(verdict, workload)
-    if given["format"] == "jsonl":
-        return report.lines(verdict)
-    return render_verdict(verdict, given["format"], given["fail_on"])

@@ -94,6 +94,21 @@ def render_verdict(verdict: Verdict, form: str, fail_on: str) -> str | bytes:
     return junit.render(verdict, failing)
 
 
+def render_comparison(
+    verdict: Verdict, workload: dict[str, tuple[int, int]], given: dict[str, Any]
+) -> str | bytes:
+    """What `diff` and `baseline check` print, in any format; a baseline has no workload to compare with."""
+    from hbtrace.report import diff as report
+
+    if given["format"] == "text":
+        return report.render_text(verdict, workload, verbose=given["verbose"])
+    if given["format"] == "json":
+        return report.document(verdict, workload)
+    if given["format"] == "jsonl":
+        return report.lines(verdict)
+    return render_verdict(verdict, given["format"], given["fail_on"])
+
+
 def exit_code(verdict: Verdict, fail_on: str, *, exit_zero: bool) -> int:
     from hbtrace.compare.findings import fails
 

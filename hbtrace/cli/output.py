@@ -53,7 +53,7 @@ def refuse_inputs(path: str | None, inputs: Iterable[str]) -> None:
     """Raises UsageError if the output is one of what is read: a file, a folder's member, or what a glob matches."""
     if path is None or not os.path.exists(path):
         return
-    from hbtrace.compare.sides import SUFFIXES
+    from hbtrace.trace.vocabulary import SUFFIXES
 
     for source in inputs:
         members = glob.glob(os.path.join(glob.escape(source), "*"))

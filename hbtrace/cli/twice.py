@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hbtrace.errors import TraceError
@@ -16,19 +15,15 @@ if TYPE_CHECKING:
 
 def opened_twice(trace: str) -> tuple[Source, Callable[[], Iterator[pa.RecordBatch]]]:
     """The trace, and its batches once more after they have been read. Raises TraceError if it cannot be read."""
-    from hbtrace.source import open_source
+    from hbtrace.source import Twice, open_source
 
     source = open_source(trace)
-    if Path(trace).is_file():
-        return source, lambda: open_source(trace).batches()
-    from hbtrace.trace.spool import Spool
-
-    spool, batches = Spool(), source.batches
+    twice = Twice(source)
 
     def again() -> Iterator[pa.RecordBatch]:
-        if not spool.whole:
+        if not twice.whole:
             raise TraceError(f"{trace}: no room to keep it for a second reading: save it to a file first")
-        return spool.again()
+        return twice.again()
 
-    source.batches = lambda: spool.passing(batches())  # type: ignore[method-assign]
+    source.batches = twice.batches  # type: ignore[method-assign]
     return source, again

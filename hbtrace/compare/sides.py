@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
 
 from hbtrace.analysis import Options, Outcome, analyze_source
 from hbtrace.compare.identity import identities
@@ -20,8 +19,7 @@ from hbtrace.compare.worth import Worth
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.replay.races import KINDS, Report, Signature
 from hbtrace.source import open_source, pasted_reports
-
-SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
+from hbtrace.trace.vocabulary import SUFFIXES
 
 
 @dataclass(slots=True)

@@ -17,10 +17,10 @@ from hbtrace.record.build import library
 from hbtrace.record.facts import encode_facts, load_facts
 from hbtrace.record.finish import Recorded, finish, spools
 from hbtrace.record.program import UNREACHABLE, check_program, mentions_ggml, wants_ggml
+from hbtrace.trace.vocabulary import SUFFIXES
 
 Say = Callable[[str], None]
 
-_SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
 _FORWARDED: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -67,7 +67,7 @@ def record(command: Sequence[str], options: Options, say: Say) -> int:
 def _spool_prefix(options: Options) -> Path:
     """Where the library writes; nothing that exists is overwritten without force. Raises RecordError."""
     output = options.output
-    if output.suffix not in _SUFFIXES:
+    if output.suffix not in SUFFIXES:
         raise RecordError(f"{output}: name it .arrow or .arrows (Arrow IPC file or stream) or .jsonl (JSON Lines)")
     if output.is_dir():
         raise RecordError(f"{output} is a folder")

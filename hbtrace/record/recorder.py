@@ -28,7 +28,6 @@ from hbtrace.record.recorder_values import Row, kept, row_of, shown
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.jsontext import dumps_bytes
 
-_SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
 _LONGEST: Final = 1 << 27
 """The reader takes no longer line."""
 _LONGEST_REASON: Final = 1000
@@ -229,7 +228,7 @@ def _reason(kind: type[BaseException], error: BaseException | None) -> str:
 
 def _open(path: Path, spool: Path, *, force: bool) -> FileIO:
     """The spool, new and unbuffered. Raises FileExistsError and UsageError."""
-    if path.suffix not in _SUFFIXES:
+    if path.suffix not in v.SUFFIXES:
         raise UsageError(f"{path}: name it .arrow or .arrows (Arrow IPC file or stream) or .jsonl (JSON Lines)")
     if path.is_dir():
         raise UsageError(f"{path} is a folder")

@@ -19,6 +19,7 @@ from hbtrace.report.github import annotation
 from hbtrace.report.junit import clean
 from hbtrace.report.markdown import escaped, row
 from hbtrace.report.sarif import SCHEMA
+from hbtrace.report.words import as_text
 
 if TYPE_CHECKING:
     from hbtrace.checks import Checked
@@ -44,8 +45,8 @@ class Told:
 
     @property
     def name(self) -> str:
-        """The path; bytes of it that are no text are told."""
-        return self.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        """The path as text."""
+        return as_text(self.path)
 
 
 def render(form: str, traces: Sequence[Told]) -> str:

@@ -10,6 +10,7 @@ import orjson
 from hbtrace.analysis import Outcome
 from hbtrace.compare.suppressions import Suppression
 from hbtrace.replay.races import Access, Report
+from hbtrace.report.words import as_text
 
 FORMAT: Final = 1
 _LINE: Final = orjson.OPT_APPEND_NEWLINE
@@ -56,21 +57,12 @@ def _access(access: Access) -> dict[str, Any]:
     }
 
 
-def _path(outcome: Outcome) -> str:
-    return _text(outcome.path)
-
-
-def _text(path: str) -> str:
-    """A path; bytes of a file's name that are no text are told, for JSON is text."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 def trace_object(outcome: Outcome) -> dict[str, Any]:
     """One trace of the document."""
     selection = outcome.selection
     reports = [_judged(outcome, report, mark) for report, mark in selection.all_marked()]
     return {
-        "trace": {"path": _path(outcome), "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes},
+        "trace": {"path": as_text(outcome.path), "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes},
         "races": selection.races,
         "distinct": selection.distinct,
         "shown": selection.shown,
@@ -99,7 +91,7 @@ def document(outcomes: Sequence[Outcome], errors: Sequence[dict[str, Any]] = (),
     errors: of each trace that could not be read `path`, `error` (a sentence) and `exit_code`.
     """
     traces = [trace_object(outcome) for outcome in outcomes]
-    told = [{**error, "path": _text(error["path"])} for error in errors]
+    told = [{**error, "path": as_text(error["path"])} for error in errors]
     whole = {"format": FORMAT, "traces": traces, "errors": told} if several else {"format": FORMAT, **traces[0]}
     return dumps(whole, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
@@ -107,7 +99,7 @@ def document(outcomes: Sequence[Outcome], errors: Sequence[dict[str, Any]] = (),
 def lines(outcome: Outcome) -> Iterator[bytes]:
     """One report a line, with the trace's path in each."""
     for report, mark in outcome.selection.all_marked():
-        yield dumps({"trace": _path(outcome), **_judged(outcome, report, mark)}, _LINE)
+        yield dumps({"trace": as_text(outcome.path), **_judged(outcome, report, mark)}, _LINE)
 
 
 def dumps(value: dict[str, Any], option: int) -> bytes:

@@ -7,6 +7,11 @@ from hbtrace.compare.sides import Occurrences
 from hbtrace.replay.races import Access, Signature
 
 
+def as_text(path: str) -> str:
+    """A path; bytes of a file's name that are no text are told, for machine formats are text."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def short_kind(kind: str) -> str:
     """WAR, WAW or RAW."""
     return "".join(word[0] for word in kind.split("-")).upper()

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
+"""Of files that hold a trace: Arrow IPC as a file and as a stream, and JSON Lines."""
+
 VERSION: Final = 1
 """The highest trace version this package reads (`hbtrace.version` in the schema, `version` in `meta`)."""
 

@@ -224,7 +224,7 @@ def test_a_trace_that_shrank_meanwhile_is_not_judged(tmp_path, monkeypatch):
     from hbtrace.source import open_source
 
     source = open_source(path)
-    monkeypatch.setattr("hbtrace.analysis.open_source", lambda _: open_source(short))
+    monkeypatch.setattr("hbtrace.source.open_source", lambda _: open_source(short))
     outcome = hbtrace.analysis.analyze_source(source, hbtrace.analysis.Options(consequence=True))
     assert {outcome.consequence_of(report).verdict for report in outcome} == {"unknown"}
 

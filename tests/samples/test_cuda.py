@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hbtrace
+from tests.samples.listing import SAMPLES, distinct, listed
 
-SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
 INPUTS = ("inp_pos", "attn_inp_k_idxs", "attn_inp_v_idxs", "attn_inp_kq_mask")
 
 # Report by tensor and ubatch. 200 tokens are 7 ubatches: six boundaries. 400 are 13; with 4 slots the copy of the fifth
@@ -41,10 +40,7 @@ def test_reports(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_readme_says_the_same(name: str) -> None:
-    rows = [line.split("|") for line in (SAMPLES / "README.md").read_text(encoding="utf-8").splitlines()]
-    (row,) = [row for row in rows if len(row) > 4 and row[1].strip() == f"`{name}`"]
-    distinct = {root.rsplit("#", 1)[0] for root, _ in EXPECTED[name]}
-    assert (int(row[3]), int(row[4])) == (len(EXPECTED[name]), len(distinct))
+    assert listed(name) == (len(EXPECTED[name]), distinct(root for root, _ in EXPECTED[name]))
 
 
 @pytest.mark.parametrize("name", EXPECTED)

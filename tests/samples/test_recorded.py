@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hbtrace
-
-SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
+from tests.samples.listing import SAMPLES, distinct, listed
 
 # The prompt has 104 tokens, in ubatches of 32, 32, 32 and 8: three boundaries. Two decodes follow, each of which waits
 # for its logits.
@@ -76,10 +74,7 @@ def test_the_copies_are_reports_of_the_destinations_reads() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_readme_says_the_same(name: str) -> None:
-    rows = [line.split("|") for line in (SAMPLES / "README.md").read_text(encoding="utf-8").splitlines()]
-    (row,) = [row for row in rows if len(row) > 4 and row[1].strip() == f"`recorded_{name}`"]
-    distinct = {root.rsplit("#", 1)[0] for root, _ in EXPECTED[name]}
-    assert (int(row[3]), int(row[4])) == (len(EXPECTED[name]), len(distinct))
+    assert listed(f"recorded_{name}") == (len(EXPECTED[name]), distinct(root for root, _ in EXPECTED[name]))
 
 
 @pytest.mark.parametrize("name", EXPECTED)
