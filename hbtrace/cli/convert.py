@@ -42,24 +42,17 @@ def command(src: str, dst: str, force: bool, beside: tuple[str, ...], **strata: 
     """
     from hbtrace.cli.output import warn
     from hbtrace.source import open_source
-    from hbtrace.trace.writer import open_writer
+    from hbtrace.trace.writer import write_batches
 
     _check_apart(src, dst)
     for other in beside:
         _check_apart(other, dst)
     given = {name: value for name, value in strata.items() if value is not None}
     source = _captures((src, *beside), given) if beside or given else open_source(src)
-    writer = open_writer(dst, force=force)
-    try:
-        for batch in source.batches():
-            writer.write_batch(batch)
-        writer.close()
-    except BaseException:
-        writer.discard()
-        raise
+    rows = write_batches(dst, source.batches(), force=force)
     warn(source.warnings)
     if dst != "-":
-        click.echo(f"wrote {dst}: {writer.rows:,} rows, {os.path.getsize(dst):,} bytes", err=True)
+        click.echo(f"wrote {dst}: {rows:,} rows, {os.path.getsize(dst):,} bytes", err=True)
         click.echo(f"next: hbtrace analyze {dst}", err=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,21 +93,20 @@ def _cut(spool: Path) -> None:
 
 def _convert(recorded: Recorded, *, force: bool) -> None:
     from hbtrace.trace.reader import STOPPED, open_trace
-    from hbtrace.trace.writer import open_writer
+    from hbtrace.trace.writer import write_batches
 
     with open_trace(str(recorded.spool)) as trace:
-        writer = open_writer(recorded.path, force=force)
-        try:
-            for batch in trace.batches():
-                writer.write_batch(batch)
-                _count(recorded, batch)
-            writer.close()
-        except BaseException:
-            writer.discard()  # the spool has it all
-            raise
+        # What goes wrong leaves nothing: the spool has it all.
+        write_batches(recorded.path, _counted(recorded, trace.batches()), force=force)
         recorded.warnings = [told for told in trace.warnings if STOPPED not in told]  # `stopped` has it
         recorded.notes = str(trace.meta.get("notes") or "")
         recorded.command = [str(word) for word in trace.meta.get("command") or []]
+
+
+def _counted(recorded: Recorded, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
+        _count(recorded, batch)
 
 
 def _count(recorded: Recorded, batch: pa.RecordBatch) -> None:

@@ -317,15 +317,8 @@ def _rename(path: Path, spool: Path, *, force: bool) -> None:
 
 def _convert(path: Path, spool: Path, *, force: bool) -> None:
     from hbtrace.trace.reader import open_trace
-    from hbtrace.trace.writer import open_writer
+    from hbtrace.trace.writer import write_batches
 
     with open_trace(str(spool)) as trace:
-        writer = open_writer(path, force=force)
-        try:
-            for batch in trace.batches():
-                writer.write_batch(batch)
-            writer.close()
-        except BaseException:
-            writer.discard()
-            raise
+        write_batches(path, trace.batches(), force=force)
     spool.unlink()

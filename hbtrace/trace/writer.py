@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, Self
 
@@ -134,6 +134,19 @@ def open_writer(path: str | os.PathLike[str], *, force: bool = False) -> Writer:
         return Writer(path, make(part), part)
     except OSError as error:
         raise _unwritable(path, error) from None
+
+
+def write_batches(path: str | os.PathLike[str], batches: Iterable[pa.RecordBatch], *, force: bool = False) -> int:
+    """A trace of batches of the canonical schema, whole or not at all; its rows. Raises what `open_writer` does."""
+    writer = open_writer(path, force=force)
+    try:
+        for batch in batches:
+            writer.write_batch(batch)
+        writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+    return writer.rows
 
 
 def _unwritable(path: str, error: OSError) -> UsageError:
