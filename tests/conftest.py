@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests import sarif_schema as schemas
+from tests.registry import MissingError
 
 
 @pytest.fixture(scope="session")
 def sarif_schema() -> dict[str, Any]:
     try:
         return schemas.fetch()
-    except schemas.MissingError as error:
+    except MissingError as error:
         pytest.skip(str(error))

@@ -12,22 +12,15 @@ import pytest
 from tests.record import engine as engines
 from tests.record.runs import Recorder
 from tests.record.tiny_model import write_model
+from tests.registry import MissingError
 
 T = TypeVar("T")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker has them all: they share what they fetch and build."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("record"))
 
 
 def _or_skip(make: Callable[[], T]) -> T:
     try:
         return make()
-    except engines.MissingError as error:
+    except MissingError as error:
         pytest.skip(str(error))
 
 

@@ -6,20 +6,15 @@ import hashlib
 import platform
 import shutil
 import subprocess
-import tarfile
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.registry import MissingError, alone, packed
 
 CACHE = Path(__file__).parent / ".cache"
 NATIVE = Path(__file__).parent / "native"
 _SCOPE = "@node-llama-cpp/"
-_FETCH_SECONDS = 120
 _LIBRARIES = ("libllama.v0.5.0.so", "libggml.v0.5.0.so", "libggml-base.so")
-
-
-class MissingError(Exception):
-    """Something that these tests need is not here: the sentence says what."""
 
 
 def fetch(package: str = "linux-x64@3.22.1") -> Path:
@@ -27,28 +22,12 @@ def fetch(package: str = "linux-x64@3.22.1") -> Path:
     if platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc":
         raise MissingError("the registry's build of llama.cpp is for x86-64 and glibc")
     folder = CACHE / package.replace("@", "-")
-    if not folder.is_dir():
-        _fetch(_SCOPE + package, folder)
+    with alone(CACHE):
+        if not folder.is_dir():
+            with packed(_SCOPE + package, CACHE) as (archive, made):
+                archive.extractall(made / "out", filter="data")
+                (made / "out").replace(folder)
     return folder / "package" / "bins" / package.split("@", maxsplit=1)[0]
-
-
-def _fetch(package: str, folder: Path) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise MissingError("no npm to fetch a build of llama.cpp with")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as name:
-        command = [npm, "pack", package, "--pack-destination", name, "--fetch-timeout", "20000"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            raise MissingError(f"npm pack {package} took too long: no network?") from None
-        if done.returncode != 0:
-            raise MissingError(f"npm pack {package} failed: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
-        (archive,) = Path(name).glob("*.tgz")
-        with tarfile.open(archive) as packed:
-            packed.extractall(Path(name) / "out", filter="data")
-        (Path(name) / "out").replace(folder)
 
 
 def build(sources: Sequence[Path], *flags: str, headers: Sequence[Path] = (), name: str) -> Path:
@@ -60,12 +39,12 @@ def build(sources: Sequence[Path], *flags: str, headers: Sequence[Path] = (), na
     for path in (*sources, *headers):
         digest.update(path.read_bytes())
     target = CACHE / "built" / f"{digest.hexdigest()[:16]}-{name}"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made = target.with_suffix(".part")
-        command = [compiler, "-O2", "-std=c++17", "-pthread", *map(str, sources), "-o", str(made), *flags]
-        subprocess.run(command, check=True)
-        made.replace(target)
+    with alone(target.parent):
+        if not target.exists():
+            made = target.with_suffix(".part")
+            command = [compiler, "-O2", "-std=c++17", "-pthread", *map(str, sources), "-o", str(made), *flags]
+            subprocess.run(command, check=True)
+            made.replace(target)
     return target
 
 

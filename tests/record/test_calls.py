@@ -10,12 +10,13 @@ import pytest
 
 from tests.record import engine as engines
 from tests.record.runs import Event, Recorder, Run
+from tests.registry import MissingError
 
 
 def _built(make: Callable[[Path], Path], engine: Path) -> Path:
     try:
         return make(engine)
-    except engines.MissingError as error:
+    except MissingError as error:
         pytest.skip(str(error))
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.record import engine as engines
 from tests.record.runs import Recorder, Run, hbtrace
+from tests.registry import MissingError
 
 DRIVER = Path(__file__).with_name("python_driver.py")
 OLDER = "linux-x64@3.12.0"
@@ -28,7 +29,7 @@ def older(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     try:
         engine = engines.fetch(OLDER)
         plugin = engines.build_plugin(engine, interface=1)
-    except engines.MissingError as error:
+    except MissingError as error:
         pytest.skip(str(error))
     recorder = Recorder(engine, plugin, DRIVER, model, tmp_path_factory.mktemp("older"))
     return recorder.record(command=[sys.executable, DRIVER], HBTEST_HOLD="1")

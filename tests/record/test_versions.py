@@ -9,6 +9,7 @@ import pytest
 
 from tests.record import engine as engines
 from tests.record.runs import Recorder, Run
+from tests.registry import MissingError
 
 DRIVER = Path(__file__).with_name("python_driver.py")
 # August 2025 (b6122), and February 2025 (b4753), which has no function that sets inputs to put a bracket around.
@@ -19,7 +20,7 @@ def _recorder(package: str, model: Path, folder: Path, *, plugin: bool) -> Recor
     try:
         engine = engines.fetch(package)
         built = engines.build_plugin(engine, interface=1) if plugin else Path()
-    except engines.MissingError as error:
+    except MissingError as error:
         pytest.skip(str(error))
     return Recorder(engine, built, DRIVER, model, folder)
 

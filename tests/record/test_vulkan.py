@@ -16,6 +16,7 @@ import pytest
 
 from tests.record import engine as engines
 from tests.record.runs import Recorder, Run
+from tests.registry import MissingError
 
 DRIVER = Path(__file__).with_name("python_driver.py")
 COMMAND = [sys.executable, DRIVER]
@@ -49,7 +50,7 @@ def vulkan(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorder:
         pytest.skip(missing)
     try:
         libraries = engines.fetch("linux-x64-vulkan@3.22.1")
-    except engines.MissingError as error:
+    except MissingError as error:
         pytest.skip(str(error))
     recorder = Recorder(libraries, Path(), DRIVER, model, tmp_path_factory.mktemp("vulkan"))
     subprocess.run(COMMAND, env=recorder.environment(SETTINGS), capture_output=True, check=True, timeout=900)
