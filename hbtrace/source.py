@@ -49,6 +49,7 @@ class ImportedTrace:
         for rows in _chunks(self._events()):
             self.rows += len(rows)
             yield batch_from_rows(rows)
+        self.dropped_bytes = _cut_off(self.kind, [self.path], self.warnings)
 
     def _events(self) -> Iterator[dict[str, Any]]:
         log = importers.LogFile(self.path)
@@ -90,12 +91,20 @@ class StrataCaptures:
             for rows in _chunks(events_of(logs, self.settings, self.warnings)):
                 self.rows += len(rows)
                 yield batch_from_rows(rows)
+            self.dropped_bytes = _cut_off(importers.STRATA_LOG, self.paths, self.warnings)
         except OSError as error:
             raise TraceError(f"{error.filename or self.path}: cannot be read: {error.strerror}") from None
         except CaptureError:  # it names the one that is wrong
             raise
         except TraceError as error:
             raise TraceError(f"{', '.join(self.paths)}: {error}") from None
+
+
+def _cut_off(kind: str, paths: Sequence[str], warnings: list[str]) -> int:
+    """Bytes of last lines that were cut off in their middle; each is warned of, as a trace's is."""
+    dropped = {path: importers.cut_bytes(kind, path) for path in paths}
+    warnings += [f"{path}: the last line is cut off: {count} bytes dropped" for path, count in dropped.items() if count]
+    return sum(dropped.values())
 
 
 def _chunks(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -33,7 +33,7 @@ def command(ctx: click.Context) -> None:
 
 @command.command()
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="The baseline to write (TOML).")
+@click.option("-o", "--output", required=True, metavar="FILE", help="The baseline to write; - is standard output.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite FILE; reasons and dates in it are kept.")
 @click.option("--suppressions", metavar="FILE", help="A TOML file of races that are left out.")
 @filter_options
@@ -43,19 +43,24 @@ def command(ctx: click.Context) -> None:
 def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> None:
     """Write the races of TRACE... as a baseline."""
     from hbtrace.cli.gate import load_suppressions, replay_settings
-    from hbtrace.cli.output import warn
+    from hbtrace.cli.output import open_output, warn
     from hbtrace.compare import baseline
     from hbtrace.compare.sides import check_filters, load_side
 
-    if os.path.lexists(output) and not force:
+    there = output != "-" and os.path.lexists(output)
+    if there and not force:
         raise UsageError(f"{output} exists; give -f to overwrite it (reasons in it are kept)")
-    old = baseline.read(output) if os.path.lexists(output) else None
+    old = baseline.read(output) if there else None
     options = replay_settings(given, load_suppressions(given["suppressions"]), limit=1)
     side = load_side(traces, options, allow_partial=given["allow_partial"])
     check_filters(options.filters, [side])
     made = baseline.make(side, old, folded=given["fold_layers"])
-    _replace(output, baseline.render(made))
     warn(side.warnings)
+    if output == "-":
+        with open_output(output, force=False, form="toml") as print_out:
+            print_out(baseline.render(made))
+        return
+    _replace(output, baseline.render(made))
     click.echo(f"wrote {output}: {len(made.races)} distinct {'race' if len(made.races) == 1 else 'races'}", err=True)
     click.echo(f"next: hbtrace baseline check {output} {' '.join(traces)}", err=True)
 
@@ -64,6 +69,7 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
 @click.argument("file")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...")
 @click.option("--prune", is_flag=True, help="Drop what is fixed from FILE.")
+@click.option("--require-exercised", is_flag=True, help="Exit code 4 if a run or a known race was not exercised.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the first report of every race, not of new ones only.")
 @filter_options
 @replay_options
@@ -71,9 +77,13 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
 @gate_options("new")
 @output_options(FORMATS)
 def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
-    """Hold the races of TRACE... against the baseline FILE; new ones fail."""
+    """Hold the races of TRACE... against the baseline FILE; new ones fail.
+
+    Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole or does nothing, 4 not
+    exercised.
+    """
     from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings, today
-    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.output import open_output, tell
     from hbtrace.compare import baseline
     from hbtrace.compare.sides import check_filters, load_side
 
@@ -86,14 +96,16 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     check_filters(options.filters, [side], known.races)
     verdict = baseline.check(known, side, today(), options.filters)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
+    if given["require_exercised"]:
+        verdict.errors += baseline.unproved(side, verdict)
     with open_output(output, force=force, inputs=(file, *traces), form=given["format"]) as write_out:
         write_out(render_comparison(verdict, {}, given))
-    warn(verdict.warnings)
+    tell(verdict, given["format"])
     if given["prune"]:
         pruned = baseline.prune(known, verdict)
         _replace(file, baseline.render(pruned))
         click.echo(f"pruned {file}: {len(known.races) - len(pruned.races)} fixed, {len(pruned.races)} left", err=True)
-    return exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
+    return 4 if verdict.errors else exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
 
 
 def _replace(path: str, text: str) -> None:

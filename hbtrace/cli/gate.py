@@ -70,12 +70,14 @@ def replay_settings(given: dict[str, Any], suppressions: Suppressions | None, li
     )
 
 
-def render_verdict(verdict: Verdict, form: str, fail_on: str) -> str | bytes:
+def render_verdict(verdict: Verdict, given: dict[str, Any]) -> str | bytes:
     """A verdict in one of the formats that do not depend on the verb."""
     from hbtrace.compare.findings import fails
 
+    form = given["format"]
+
     def failing(finding: Finding) -> bool:
-        return fails([finding], fail_on)
+        return fails([finding], given["fail_on"])
 
     if form == "markdown":
         from hbtrace.report import markdown
@@ -88,7 +90,7 @@ def render_verdict(verdict: Verdict, form: str, fail_on: str) -> str | bytes:
     if form == "sarif":
         from hbtrace.report import sarif
 
-        return sarif.render(verdict)
+        return sarif.render(verdict, marked=given["suppressions"] is not None)
     from hbtrace.report import junit
 
     return junit.render(verdict, failing)
@@ -106,7 +108,7 @@ def render_comparison(
         return report.document(verdict, workload)
     if given["format"] == "jsonl":
         return report.lines(verdict)
-    return render_verdict(verdict, given["format"], given["fail_on"])
+    return render_verdict(verdict, given)
 
 
 def exit_code(verdict: Verdict, fail_on: str, *, exit_zero: bool) -> int:

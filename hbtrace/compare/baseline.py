@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from hbtrace.compare.diff import lost_roots, united
+from hbtrace.compare.diff import is_host, lost_roots, met_by_host, united
 from hbtrace.compare.findings import Finding, State, Verdict
 from hbtrace.compare.identity import SHORTEST, full_identity, identities
 from hbtrace.compare.select import Filters
 from hbtrace.compare.sides import Side
 from hbtrace.compare.tomlfile import TomlFile, Types, line
 from hbtrace.errors import UsageError
+from hbtrace.names import as_text
+from hbtrace.replay.canonical import is_unnamed
 from hbtrace.replay.exercise import READ, WRITTEN
 from hbtrace.replay.races import KINDS, Access, Report, Signature
 
@@ -63,7 +65,7 @@ def render(baseline: Baseline) -> str:
 
 def read(path: str) -> Baseline:
     """Read a baseline. Raises UsageError with the line of what is wrong."""
-    file = TomlFile(path, "race")
+    file = TomlFile(path, "race", f"make it with `hbtrace baseline write TRACE... -o {path}`")
     version = file.top.pop("format", None)
     if type(version) is not int or version != FORMAT:
         raise file.wrong_top("format", f"is no baseline of this version: its first line must be `format = {FORMAT}`")
@@ -137,23 +139,45 @@ def check(baseline: Baseline, side: Side, today: date, filters: Filters | None =
         out.findings.append(Finding(ids[canonical], _stand_in(canonical), "not exercised" if lost else "fixed"))
     out.findings.sort(key=lambda finding: finding.ident)
     out.notes.sort()
+    out.notes += [
+        as_text(f"{path} {limit}") for run in side.workloads.values() for limit in run.limits for path in run.paths
+    ]
     return out
+
+
+def unproved(side: Side, verdict: Verdict) -> list[str]:
+    """What the runs were to show and did not: sentences, none if each run and each known race was exercised."""
+    limited = sum(len(run.paths) for run in side.workloads.values() if run.limits)
+    out = [f"{limited} of {len(side.paths)} runs could not show every race"] if limited else []
+    gone = [finding.ident for finding in verdict.of("not exercised")]
+    return out + ([f"not exercised: {', '.join(gone)}"] if gone else [])
 
 
 def _why_not_fixed(canonical: Signature, side: Side) -> list[str]:
     """What is missing for a race that is gone to be fixed; empty if nothing is.
 
-    A file holds no counters to compare with. But a run that is whole, could race, and, for a race with the host, wrote
-    what queued work still read, could have shown it.
+    A file holds no counters to compare with. But a run that is whole, could race, had the race's queues, and, for a
+    race with the host, wrote what queued work still read, could have shown it. One that does not tell how much it did
+    must have exercised all that coverage looks for.
     """
     able = [run for run in side.workloads.values() if not run.limits]
     if not able:
         return list(dict.fromkeys(f"the run {limit}" for run in side.workloads.values() for limit in run.limits))
-    if any(actor.split("#")[0] == "HOST" for actor in (canonical[2], canonical[5])):
+    actors = canonical[2], canonical[5]
+    for queue in dict.fromkeys(actor for actor in actors if not is_host(actor)):
+        able = [run for run in able if queue in run.queues]
+        if not able:
+            return [f"no run has an asynchronous backend {queue}"]
+    if any(map(is_host, actors)):
         able = [run for run in able if run.work["windows"]]
         if not able:
             return ["the host wrote nothing that work issued before reads"]
+    able = [run for run in able if run.counted or run.exercised]
+    if not able:
+        return ["the run counts no ubatches, and its coverage is not `exercised`"]
     names = canonical[3], canonical[6]
+    if any(name is not None and is_unnamed(name) for name in names):
+        return ["a tensor without a name cannot be known again: its number may be another one's in this run"]
     return lost_roots(names, _needs(canonical), united([run.roots for run in able]))
 
 
@@ -170,6 +194,8 @@ def _needs(canonical: Signature) -> dict[str, int]:
     for root, mode in ((canonical[3], earlier), (canonical[6], current)):
         if root is not None:
             roots[root] = roots.get(root, 0) | (WRITTEN if mode == "write" else READ)
+    if canonical[6] is not None and canonical[3] == canonical[6]:
+        roots[canonical[6]] |= met_by_host(canonical)
     return roots
 
 

@@ -7,12 +7,15 @@ it, and both roots are still read and written there as they were.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from hbtrace.compare.findings import Finding, State, Verdict
 from hbtrace.compare.identity import identities
 from hbtrace.compare.sides import Seen, Side
 from hbtrace.compare.workload import incomparable, obstacles
 from hbtrace.replay.canonical import fold_layers, is_unnamed, without_slot
+from hbtrace.replay.definitions import HOST_NAME
+from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN
 from hbtrace.replay.races import Signature
 
 
@@ -61,7 +64,20 @@ def _why_not_fixed(canonical: Signature, base: Side, head: Side) -> list[str] | 
     if not clean:
         return []
     roots = (seen.report.signature[3], seen.report.signature[6])
-    return lost_roots(roots, *(united([run.roots for run in runs]) for runs in (showed, clean))) or None
+    before, after = (united([run.roots for run in runs]) for runs in (showed, clean))
+    return lost_roots(roots, before, after, READ | WRITTEN | met_by_host(canonical)) or None
+
+
+def is_host(actor: str) -> bool:
+    """Whether an actor of a signature is a host thread."""
+    return actor.split("#")[0] == HOST_NAME
+
+
+def met_by_host(canonical: Signature) -> int:
+    """How the host must meet a root again for this race to have a place; nothing for a race between queues."""
+    if not is_host(canonical[5]):
+        return 0
+    return {"write-after-read": REWRITTEN, "read-after-write": REREAD}.get(canonical[0], 0)
 
 
 def united(touched: list[dict[str, int]]) -> dict[str, int]:
@@ -73,18 +89,29 @@ def united(touched: list[dict[str, int]]) -> dict[str, int]:
     return out
 
 
-def lost_roots(names: tuple[str | None, ...], before: dict[str, int], after: dict[str, int]) -> list[str]:
-    """Which roots, named as in a signature, are no longer touched as they were."""
+def lost_roots(
+    names: tuple[str | None, ...], before: dict[str, int], after: dict[str, int], ways: int = ~0
+) -> list[str]:
+    """Which roots, named as in a signature, are no longer touched as they were. ways: those that count, or all."""
     out = []
     for name in dict.fromkeys(name for name in names if name is not None):
-        had, has = _touched(before, name), _touched(after, name)
-        if had & ~has:
-            out.append(f"{name} is no longer {'both read and written' if has else 'touched'}")
+        had, has = _touched(before, name) & ways, _touched(after, name)
+        if lost := had & ~has:
+            how = next(words for bit, words in _WAYS.items() if lost & bit) if has else "touched"
+            out.append(f"{name or 'a tensor without a name'} is no longer {how}")
     return out
 
 
+_WAYS: Final = {
+    READ: "both read and written",
+    WRITTEN: "both read and written",
+    REWRITTEN: "written again after it is read",
+    REREAD: "read by the host after it is written",
+}
+
+
 def _touched(roots: dict[str, int], root: str) -> int:
-    """READ and WRITTEN of a root, by its name in a signature, which may be folded."""
+    """How a root is touched, by its name in a signature, which may be folded."""
     if root in roots or "*" not in root:
         return roots.get(root, 0)
     touched = 0
@@ -111,7 +138,8 @@ def _changed_backends(base: Side, head: Side) -> list[str]:
 def _moved(base: Side, head: Side, gone: set[Signature], new: set[Signature]) -> dict[Signature, Signature]:
     """New race -> the gone one that it is under another name: everything else equal, and at the same place.
 
-    A name that both sides know is no new name: then these are two races. Where several would do, none is taken.
+    A name that both sides know is no new name: then these are two races. Where several would do, none is taken. Nor
+    where the runs that show them cannot be compared: another workload has other tensors.
     """
     roots = [united([run.roots for run in side.workloads.values()]) for side in (base, head)]
     alike: dict[tuple[object, ...], tuple[list[Signature], list[Signature]]] = {}
@@ -124,6 +152,7 @@ def _moved(base: Side, head: Side, gone: set[Signature], new: set[Signature]) ->
         for then in before
         for now in after
         if _is_renamed(base.races[then], head.races[now], *roots)
+        and _comparable(base, base.races[then], head, head.races[now])
     ]
     befores, afters = Counter(then for then, _ in pairs), Counter(now for _, now in pairs)
     return {now: then for then, now in pairs if befores[then] == afters[now] == 1}
@@ -133,6 +162,12 @@ def _nameless(canonical: Signature, seen: Seen) -> tuple[object, ...]:
     """A race without the names of its roots; whether they are one or two stays."""
     roots = seen.report.signature[3], seen.report.signature[6]
     return *canonical[:3], roots[0] is None, *canonical[4:6], roots[1] is None, canonical[7], roots[0] == roots[1]
+
+
+def _comparable(base: Side, then: Seen, head: Side, now: Seen) -> bool:
+    """Whether a run that shows one race did as much as a run that shows the other, neither more nor less."""
+    pairs = ((base.workloads[before], head.workloads[after]) for before in then.workloads for after in now.workloads)
+    return any(not obstacles(*pair) and not obstacles(*reversed(pair)) for pair in pairs)
 
 
 def _is_known(name: str | None, roots: dict[str, int]) -> bool:

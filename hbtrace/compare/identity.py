@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from hbtrace.replay.races import Signature
+from hbtrace.replay.races import Report, Signature
 
 _DIGITS: Final = 6
 SHORTEST: Final = len("R-") + _DIGITS
@@ -19,6 +19,17 @@ SHORTEST: Final = len("R-") + _DIGITS
 def full_identity(canonical: Signature) -> str:
     """`R-` and all digits: what an id is the beginning of."""
     return "R-" + hashlib.sha256(orjson.dumps(canonical)).hexdigest()
+
+
+def tensor_names(report: Report) -> tuple[str | None, ...]:
+    """All names that a report's tensors go by: their own and their roots', and what outputs call the latter."""
+    sides = (report.earlier, report.current)
+    return (*(a.tensor for a in sides), *(a.root for a in sides), *printed_names(report.signature, report.canonical))
+
+
+def printed_names(*signatures: Signature) -> tuple[str | None, ...]:
+    """What outputs call the roots of a race: a scheduler's copy without its slot, say."""
+    return tuple(signature[which] for signature in signatures for which in (3, 6))
 
 
 def identities(canonicals: Iterable[Signature]) -> dict[Signature, str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hbtrace.compare.identity import SHORTEST, full_identity, identities
+from hbtrace.compare.identity import SHORTEST, full_identity, identities, tensor_names
 from hbtrace.compare.suppressions import Suppression, Suppressions
-from hbtrace.replay.races import Access, Report, Signature
+from hbtrace.errors import UsageError
+from hbtrace.replay.races import KINDS, Access, Report, Signature
 
 if TYPE_CHECKING:
     from hbtrace.explain.judged import Judged
@@ -22,7 +23,9 @@ Span = tuple[int, int]
 class Filters:
     """Of one option any value may match; different options must all match. Globs; spans for numbers.
 
-    A tensor, actor, label, split or ubatch option looks at both sides; a tensor option at name and root.
+    A tensor, actor, label, split or ubatch option looks at both sides; a tensor option at name and root, and at what
+    outputs call them.
+    One glob, number or span may stand without its tuple. Raises UsageError for what would silently match nothing.
     """
 
     tensor: tuple[str, ...] = ()
@@ -34,11 +37,19 @@ class Filters:
     split: tuple[Span, ...] = ()
     ubatch: tuple[Span, ...] = ()
 
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            whole = _spans if one.name in ("split", "ubatch") else _texts
+            object.__setattr__(self, one.name, whole(one.name, getattr(self, one.name)))
+        for kind in self.kind:
+            if kind not in KINDS and not set(kind) & set("*?["):
+                raise UsageError(f"Filters: kind {kind!r} is none of {', '.join(KINDS)} (or a glob)")
+
     def accepts(self, report: Report) -> bool:
         """All options but `ids`, which are known only when all signatures are."""
         sides = (report.earlier, report.current)
         return (
-            _globs(self.tensor, lambda: (n for a in sides for n in (a.tensor, a.root)))
+            _globs(self.tensor, lambda: tensor_names(report))
             and _globs(self.buffer, lambda: (report.buffer,))
             and _globs(self.actor, lambda: (a.actor for a in sides))
             and _globs(self.label, lambda: (a.label for a in sides))
@@ -51,8 +62,47 @@ class Filters:
         """An id that is whole, or longer by digits of a collision elsewhere, names the same race in every run."""
         return not self.ids or any(is_id_of(pattern, canonical, ident) for pattern in self.ids)
 
+    def used(self) -> list[str]:
+        """The options that were given, as they are spelled."""
+        return [one.name.replace("ids", "id") for one in fields(self) if getattr(self, one.name)]
+
     def __bool__(self) -> bool:
-        return any((self.tensor, self.buffer, self.actor, self.label, self.kind, self.ids, self.split, self.ubatch))
+        return bool(self.used())
+
+
+def _texts(name: str, given: Any) -> tuple[str, ...]:
+    """A text by itself would be taken for its letters."""
+    texts = (given,) if isinstance(given, str) else _elements(name, given, "a glob, or a tuple of globs")
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"Filters: {name} is a glob, or a tuple of globs, not {given!r}")
+    return texts
+
+
+def _spans(name: str, given: Any) -> tuple[Span, ...]:
+    """A number is the span of only this, and two numbers are one span."""
+    what = "a span such as (2, 5), or a tuple of spans"
+    if _is_number(given):
+        return ((given, given),)
+    spans = _elements(name, given, what)
+    if len(spans) == 2 and all(map(_is_number, spans)):
+        spans = (spans,)
+    for span in spans:
+        if not (isinstance(span, (tuple, list)) and len(span) == 2 and all(map(_is_number, span))):
+            raise UsageError(f"Filters: {name} is {what}, not {given!r}")
+        if span[1] < span[0]:
+            raise UsageError(f"Filters: {name} {span!r} ends before it begins")
+    return tuple((lo, hi) for lo, hi in spans)
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool)
+
+
+def _elements(name: str, given: Any, what: str) -> tuple[Any, ...]:
+    try:
+        return tuple(given)
+    except TypeError:
+        raise UsageError(f"Filters: {name} is {what}, not {given!r}") from None
 
 
 def is_id_of(pattern: str, canonical: Signature, ident: str) -> bool:

@@ -11,12 +11,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hbtrace.analysis import Options, Outcome, analyze_source
-from hbtrace.compare.identity import identities
+from hbtrace.compare.identity import identities, printed_names
 from hbtrace.compare.select import Filters, Found, is_id_of
 from hbtrace.compare.suppressions import Suppression
 from hbtrace.compare.workload import Key, Workload, workload_of
 from hbtrace.compare.worth import Worth
 from hbtrace.errors import TraceError, UsageError
+from hbtrace.names import as_text
+from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.races import KINDS, Report, Signature
 from hbtrace.source import open_source, pasted_reports
 from hbtrace.trace.vocabulary import SUFFIXES
@@ -67,7 +69,7 @@ class Side:
     paths: list[str]
     races: dict[Signature, Seen] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
-    """The most that one run did."""
+    """How many runs there are, and the most that one of them did."""
     backends: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
     """The attributes of each backend, as sorted pairs of words."""
     workloads: dict[Key, Workload] = field(default_factory=dict)
@@ -90,41 +92,68 @@ class Side:
             seen = self.races.setdefault(canonical, Seen(found.report))
             seen.add(found)
             seen.workloads.add(workload.key)
-        self.warnings += [f"{outcome.path}: {w.removeprefix(outcome.path + ': ')}" for w in outcome.warnings]
+        path = f"{outcome.path}: "
+        self.warnings += [as_text(path + warning.removeprefix(path)) for warning in outcome.warnings]
         self.unmatched = in_neither(unmatched(filters, outcome), self.unmatched)
 
 
 def traces_of(place: str) -> list[str]:
-    """The traces that a command line names by a path, a folder or a glob. Raises UsageError where there are none."""
+    """The traces that a command line names by a path, a folder or a glob (`**` is any number of folders).
+
+    Raises UsageError where there are none, TraceError for what has the name of a trace and is no file.
+    """
     if place == "-" or (not os.path.isdir(place) and os.path.lexists(place)):
         return [place]
     if os.path.isdir(place):
-        found = sorted(str(path) for path in Path(place).iterdir() if path.suffix in SUFFIXES and path.is_file())
+        found = sorted(str(path) for path in Path(place).iterdir() if _is_named_as_trace(path) and not path.is_dir())
+        for path in found:
+            if not os.path.isfile(path):
+                raise TraceError(f"{path}: cannot be opened: it has the name of a trace and is no file")
         if not found:
             raise UsageError(f"{place}: this folder holds no trace ({', '.join(SUFFIXES)})")
         return found
     if glob.has_magic(place):
-        found = sorted(path for path in glob.glob(place) if not os.path.isdir(path))
+        found = sorted(path for path in glob.glob(place, recursive=True) if not os.path.isdir(path))
         if not found:
             raise UsageError(f"{place}: matches no file")
         return found
     raise TraceError(f"{place}: cannot be opened: no such file or folder")
 
 
+def _is_named_as_trace(path: Path | str) -> bool:
+    return Path(path).suffix.lower() in SUFFIXES
+
+
+def _left_out(place: str) -> list[str]:
+    """A sentence if folders of a folder hold traces: these are no runs of the side."""
+    if not os.path.isdir(place):
+        return []
+    inside = (os.path.join(folder, name) for folder, _, names in os.walk(place) if folder != place for name in names)
+    first = min(filter(_is_named_as_trace, inside), default=None)
+    if first is None:
+        return []
+    every = os.path.join(glob.escape(place), "**", f"*{Path(first).suffix}")
+    return [as_text(f"{first}: not read, for it is in a folder of {place}; '{every}' names such traces as well")]
+
+
 def load_side(places: Sequence[str], options: Options, *, allow_partial: bool) -> Side:
     """Analyze the runs of a side, one after the other; no trace and no report but one of each race is kept.
 
     A trace that several places name is one run. Raises TraceError for one that cannot be read, or only in part unless
-    `allow_partial`, and UsageError for a place that names none.
+    `allow_partial`, or holds no access at all, and UsageError for a place that names none.
     """
     side = Side(list(dict.fromkeys(path for place in places for path in traces_of(place))))
     for path in side.paths:
         outcome = _outcome(path, replace(options, limit=1))
         if outcome.truncated and not allow_partial:
             raise TraceError(f"{path}: is truncated, and a gate judges whole runs only (--allow-partial lifts that)")
+        if outcome.exercise.idle:
+            raise TraceError(f"{path}: no event in it accesses memory, and a gate would be green whatever the run did")
         side.add(outcome, options.filters)
         del outcome
         gc.collect()  # a replay is one great cycle, and the next one begins now
+    side.counters = {"runs": len(side.paths), **side.counters}
+    side.warnings += [sentence for place in places for sentence in _left_out(place)]
     for seen in side.races.values():
         if seen.occurrences is not None:
             seen.occurrences.of = len(side.paths)
@@ -140,7 +169,7 @@ def _outcome(path: str, options: Options) -> Outcome:
 def check_filters(filters: Filters, sides: Sequence[Side], known: Iterable[Signature] = ()) -> None:
     """A filter that matches nothing of any side would make the gate green for ever. Raises UsageError.
 
-    known: races of a baseline, which an id may mean as well.
+    Several that match, but no race together, are warned of. known: races of a baseline, which an id may mean as well.
     """
     for key, first in (sides[0].unmatched or {}).items():
         nowhere = first.intersection(*((side.unmatched or {}).get(key, set()) for side in sides[1:]))
@@ -153,6 +182,10 @@ def check_filters(filters: Filters, sides: Sequence[Side], known: Iterable[Signa
     for value in filters.ids:
         if not any(is_id_of(value, canonical, ident) for canonical, ident in ids.items()):
             raise UsageError(f"--id {value}: is no race of either side, so nothing would be compared")
+    races = [seen for side in sides for seen in side.races.values()]
+    if len(used := filters.used()) > 1 and races and all(seen.occurrences is None for seen in races):
+        together = " and ".join(f"--{option}" for option in used)
+        sides[-1].warnings.append(f"{together} together show no race of any trace, and without them there are some")
 
 
 def in_neither(some: dict[str, set[str]], others: dict[str, set[str]] | None) -> dict[str, set[str]]:
@@ -163,11 +196,11 @@ def in_neither(some: dict[str, set[str]], others: dict[str, set[str]] | None) ->
 def unmatched(filters: Filters, outcome: Outcome) -> dict[str, set[str]]:
     """By filter option, the values that match nothing of a run."""
     did = outcome.exercise
-    named = {
-        "tensor": (filters.tensor, did.tensors),
+    named: dict[str, tuple[tuple[str, ...], Iterable[str]]] = {
+        "tensor": (filters.tensor, _tensors_of(outcome) if filters.tensor else ()),
         "buffer": (filters.buffer, did.buffers),
         "actor": (filters.actor, outcome.actors),
-        "label": (filters.label, [label + side for label in did.labels for side in ("", " src", " dst")]),
+        "label": (filters.label, did.labels),
     }
     out = {
         key: {glob for glob in globs if not any(fnmatchcase(name, glob) for name in names)}
@@ -181,3 +214,11 @@ def unmatched(filters: Filters, outcome: Outcome) -> dict[str, set[str]]:
             str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in spans if not any(lo <= n <= hi for n in numbers)
         }
     return out
+
+
+def _tensors_of(outcome: Outcome) -> set[str]:
+    """All names that tensors of a run go by, those that outputs have for them among them (`tensor_names`)."""
+    names = outcome.exercise.tensors
+    reports = (known.report for known in outcome.selection.known.values())
+    printed = {name for r in reports for name in printed_names(r.signature, r.canonical) if name is not None}
+    return names | set(map(without_slot, names)) | printed

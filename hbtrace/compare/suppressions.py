@@ -12,8 +12,9 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import Final
 
-from hbtrace.compare.identity import SHORTEST, full_identity
+from hbtrace.compare.identity import SHORTEST, full_identity, tensor_names
 from hbtrace.compare.tomlfile import TomlFile, Types, line
+from hbtrace.names import as_text
 from hbtrace.replay.races import Report
 
 _GLOBS: Final = ("id", "kind", "buffer", "tensor", "actor", "label", "site")
@@ -45,7 +46,7 @@ class Suppression:
         values: dict[str, tuple[str | None, ...]] = {
             "kind": (report.kind,),
             "buffer": (report.buffer,),
-            "tensor": (*(a.tensor for a in sides), *(a.root for a in sides), report.canonical[3], report.canonical[6]),
+            "tensor": tensor_names(report),
             "actor": (*(a.actor for a in sides), report.signature[2], report.signature[5]),
             "label": tuple(a.label for a in sides),
             "site": tuple(a.site for a in sides),
@@ -92,7 +93,7 @@ def read_suppressions(path: str, today: date) -> Suppressions:
             raise file.wrong(index, f"names no property and would suppress everything; give one of {known}")
         if "id" in globs and (not globs["id"].startswith("R-") or len(globs["id"]) < SHORTEST):
             raise file.wrong(index, f"`id` is no id of a race: {globs['id']!r}", "id")
-        entry = Suppression(globs, spans, table.get("reason", ""), table.get("expires"), file.where(index))
+        entry = Suppression(globs, spans, table.get("reason", ""), table.get("expires"), as_text(file.where(index)))
         (out.expired if entry.expires is not None and entry.expires < today else out.entries).append(entry)
     return out
 

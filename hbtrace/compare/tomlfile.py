@@ -21,14 +21,18 @@ _AT_LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 class TomlFile:
-    """A file of tables `[[name]]` under a few top-level keys. Every complaint names its line."""
+    """A file of tables `[[name]]` under a few top-level keys. Every complaint names its line.
 
-    def __init__(self, path: str, name: str) -> None:
+    absent: the way out where there is no such file.
+    """
+
+    def __init__(self, path: str, name: str, absent: str = "") -> None:
         self.path = path
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+            way_out = f"; {absent}" if absent and isinstance(error, FileNotFoundError) else ""
+            raise UsageError(f"{path}: cannot be read: {error.strerror}{way_out}") from None
         except UnicodeDecodeError:
             raise UsageError(f"{path}: is no text in UTF-8") from None
         self._lines = text.split("\n")

@@ -18,6 +18,10 @@ Key = tuple[object, ...]
 _AMOUNTS: Final = ("ubatches", "tokens")
 _KINDS_OF_WORK: Final = ("computes", "windows", "direct_writes", "reuse")
 """Counters of which some fixes change the number, but none may end it: a race would have nowhere to be."""
+_STRATA_UNITS: Final = {
+    "requests": ("pipelined", "serial"), "prompt windows": ("prompt_windows",), "decode windows": ("decode_windows",),
+}  # fmt: skip
+"""What Strata serves, by counters of its coverage. How much it issues is no measure there: a ring saves copies."""
 
 
 @dataclass(slots=True)
@@ -33,15 +37,27 @@ class Workload:
     limits: tuple[str, ...]
     """Why such a run shows less than it should: it is truncated, or nothing in it could race."""
     roots: dict[str, int] = field(default_factory=dict)
-    """READ and WRITTEN of what these runs touch, by the name of the root."""
+    """What these runs touch, and how, by the name of the root (`Exercise.roots`)."""
+    least: dict[str, int] = field(default_factory=dict)
+    """Of runs without markers of ubatches: amounts that a fix may raise but never lowers. They stand for the others."""
+    exercised: bool = True
+    """The verdict of coverage is `exercised`."""
+    paths: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> Key:
         kinds = tuple(bool(count) for count in self.work.values())
-        return *self.amounts.values(), kinds, tuple(sorted(self.backends)), tuple(sorted(self.queues)), self.limits
+        named = tuple(sorted(self.backends)), tuple(sorted(self.queues))
+        return *self.amounts.values(), *sorted(self.least.items()), kinds, *named, self.limits, self.exercised
+
+    @property
+    def counted(self) -> bool:
+        """Whether the run tells how much it did in units that no fix changes."""
+        return not self.least
 
     def add(self, other: Workload) -> None:
         """Unite with runs of the same key."""
+        self.paths += other.paths
         self.work = {name: max(count, other.work[name]) for name, count in self.work.items()}
         for name, touched in other.roots.items():
             self.roots[name] = self.roots.get(name, 0) | touched
@@ -54,16 +70,35 @@ def workload_of(outcome: Outcome) -> Workload:
     # Announced or inferred: that depends on the recorder, not on what the program does.
     counters["direct_writes"] += counters["inferred_writes"]
     backends = [dict(attributes) for attributes in did.backends]
-    limits = ["is truncated"] if outcome.truncated else []
-    limits += [remark for remark in did.remarks() if remark.startswith("not exercised")]
+    units = _strata_units(outcome)
+    least = {} if counters["ubatches"] else units or {"computes": did.computes, "work issued": did.issued}
     return Workload(
         {name: counters[name] for name in _AMOUNTS},
         {name: counters[name] for name in _KINDS_OF_WORK},
         frozenset(backend["name"] for backend in backends),
         frozenset(backend["name"] for backend in backends if backend.get("synchronous") != "yes"),
-        tuple(limits),
+        tuple(_limits(outcome)),
         dict(did.roots),
+        least,
+        outcome.coverage is not None and outcome.coverage.verdict == "exercised",
+        [outcome.path],
     )
+
+
+def _strata_units(outcome: Outcome) -> dict[str, int]:
+    """How much a run of Strata did; empty for other engines."""
+    found = outcome.coverage.counters if outcome.coverage is not None else {}
+    if any(name not in found for names in _STRATA_UNITS.values() for name in names):
+        return {}
+    return {unit: sum(found[name] for name in names) for unit, names in _STRATA_UNITS.items()}
+
+
+def _limits(outcome: Outcome) -> list[str]:
+    """Why a run shows less than it should, each as the end of a sentence that names the run."""
+    limits = ["is truncated"] if outcome.truncated else []
+    if outcome.coverage is not None and outcome.coverage.unended:
+        limits.append("ends inside a request")
+    return limits + [f"was {remark}" for remark in outcome.exercise.remarks() if remark.startswith("not exercised")]
 
 
 def obstacles(base: Workload, head: Workload) -> list[str]:
@@ -73,6 +108,9 @@ def obstacles(base: Workload, head: Workload) -> list[str]:
         before, after = base.amounts[name], head.amounts[name]
         if before != after:
             reasons.append(f"{name} {'fell' if after < before else 'rose'} from {before:,} to {after:,}")
+    for name, before in base.least.items() if head.least else ():
+        if (after := head.least.get(name, 0)) < before:
+            reasons.append(f"{name} fell from {before:,} to {after:,}")
     ended = [name for name in _KINDS_OF_WORK if base.work[name] and not head.work[name]]
     reasons += [f"{name.replace('_', ' ')} fell from {base.work[name]:,} to 0" for name in ended]
     if base.backends != head.backends:

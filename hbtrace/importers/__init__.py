@@ -6,6 +6,7 @@ What it is not: a reader of traces (`hbtrace.trace`). A format that can only be 
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,9 @@ from hbtrace.errors import TraceError
 GGML_TRACE: Final = "ggml-sanitizer-trace"
 GGML_REPORTS: Final = "ggml-sanitizer-reports"
 STRATA_LOG: Final = "strata-log"
+
+_LONGEST_LINE: Final = 1 << 16
+"""No line of a known format is longer."""
 
 _GGML: Final = {"trace": GGML_TRACE, "reports": GGML_REPORTS}
 
@@ -28,6 +32,18 @@ class LogFile:
     def __iter__(self) -> Iterator[bytes]:
         with self.path.open("rb") as file:
             yield from file
+
+
+def cut_bytes(kind: str, path: Path | str) -> int:
+    """Bytes of a last line without newline that is no line of the format: the log was cut off there."""
+    with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        begin = whole.rfind(b"\n") + 1
+        line, length = whole[begin : begin + _LONGEST_LINE], len(whole) - begin
+    if not line.strip(b"\0 \t\r"):  # a newline of UTF-16 is two bytes
+        return 0
+    from hbtrace.importers import ggml_sanitize, strata
+
+    return 0 if (strata if kind == STRATA_LOG else ggml_sanitize).is_line(line) else length
 
 
 def sniff_foreign(head: bytes) -> str | None:

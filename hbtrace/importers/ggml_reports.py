@@ -81,6 +81,12 @@ _ABORTED: Final = "ggml-sched-sanitize: race detected"
 _HINTS: Final = (b"RACE (", b"split", b"no happens-before edge", b"ggml-sched-sanitize")
 
 
+def is_block_line(line: bytes) -> bool:
+    """Whether a line is one of a RACE block, or tells how the sanitizer ended."""
+    text = plain(line) if len(line) <= _LONGEST else ""
+    return _ABORTED in text or any(shape.search(text) for shape in (_HEAD, _SIDE, _TAIL, _ANNOUNCED))
+
+
 class ReportReader:
     """Puts blocks together line by line; lines of anything else may stand between those of a block."""
 

@@ -13,7 +13,15 @@ from typing import Literal
 
 from hbtrace.importers.ggml_compare import cross_check
 from hbtrace.importers.ggml_lines import MARK, Unread, records
-from hbtrace.importers.ggml_reports import Report, ReportReader, Reports, reports, summarize, summary_text
+from hbtrace.importers.ggml_reports import (
+    Report,
+    ReportReader,
+    Reports,
+    is_block_line,
+    reports,
+    summarize,
+    summary_text,
+)
 from hbtrace.importers.ggml_trace import events
 
 __all__ = [
@@ -23,6 +31,7 @@ __all__ = [
     "cross_check",
     "events",
     "identify",
+    "is_line",
     "reports",
     "sniff",
     "summarize",
@@ -48,6 +57,12 @@ def identify(lines: Iterable[bytes]) -> Kind | None:
             return "trace"
     raced = any(_tells(report) for report in reader.close()) or raced
     return "reports" if raced else None
+
+
+def is_line(line: bytes) -> bool:
+    """Whether a line is a whole one of either kind, and not other output or the beginning of one."""
+    found = list(records(line))
+    return not any(isinstance(record, Unread) for record in found) if found else is_block_line(line)
 
 
 def sniff(head: bytes) -> Kind | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hbtrace.errors import TraceError
-from hbtrace.importers.strata_lines import StateHash, Timing, TraceBegin, record
+from hbtrace.importers.strata_lines import StateHash, Timing, Told, TraceBegin, record
 from hbtrace.importers.strata_log import Block, CaptureError, Log, LoggedRequest, read_logs
 
 KIND: Final = "strata-log"
@@ -24,6 +24,8 @@ _LAYER_BYTES: Final = 3268608
 """The seed's: nine layers are its 29.4 MB."""
 _DEPTHS: Final = range(2, 9)
 """Windows in flight that the model plays: those of `--windows`. More is no source's, and each costs memory."""
+_MOST_STAGES: Final = 16
+"""That the model plays: those of `--stages`."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,14 @@ def identify(lines: Iterable[bytes]) -> bool:
             if isinstance(record(line), TraceBegin | StateHash | Timing):
                 return True
     return False
+
+
+def is_line(line: bytes) -> bool:
+    """Whether a line is a whole one of a Strata log, and not other output or the beginning of one."""
+    try:
+        return record(line) is not None
+    except TraceError:  # reading says what is wrong with it
+        return True
 
 
 def events(lines: Iterable[bytes], settings: Settings | None = None) -> Iterator[dict[str, Any]]:
@@ -71,7 +81,9 @@ def events_of(
             "no pipeline trace in this Strata log: record with STRATA_PIPELINE_DEBUG=1 and STRATA_PIPELINE_TRACE=FILE"
         )
     shape = _shape(log, given)
-    engine = Engine(shape, [_request(number, logged, shape.stages) for number, logged in enumerate(log.requests)])
+    engine = Engine(shape, [_request(number, logged, shape.stages, log) for number, logged in enumerate(log.requests)])
+    if warnings is not None:
+        warnings += log.unassigned + (log.unclear if given.mode is None else [])
     if warnings is not None and given.mode is None and not log.told_mode:
         warnings.append(
             "no capture tells the mode: copy is assumed; hbtrace convert --with FILE gives the run's standard error,"
@@ -83,15 +95,29 @@ def events_of(
 def _shape(log: Log, given: Settings) -> Any:
     from hbtrace.simulate.strata_steps import COPY, RING, Shape
 
-    seen = max(
-        (int(step.event[1]) for request in log.requests if request.block for _, step in request.block.steps
-         if step.event[0] in "LF" and step.event[1:].isdigit()), default=1,
-    )  # fmt: skip
+    seen = max((_last_stage(request.block) for request in log.requests if request.block), default=1)
     mode = given.mode or (RING if log.ring or log.refused else COPY)
     return Shape(
         mode=mode, stages=max(given.stages or 2, seen + 1, 2), windows=given.windows or _depth(log),
         layers=given.layers, layer_bytes=given.layer_bytes, refused="" if given.mode else log.refused,
     )  # fmt: skip
+
+
+def _last_stage(block: Block) -> int:
+    """The highest stage that a trace names. Raises `CaptureError` for what the model does not play."""
+    from hbtrace.simulate.strata_steps import MOST_TOKENS
+
+    last = 1
+    for line, step in block.steps:
+        if step.event[0] in "LF":
+            last = max(last, stage := int(step.event[1:]))
+            if stage >= _MOST_STAGES:
+                raise CaptureError(f"line {line}: {step.event} is beyond the {_MOST_STAGES} stages that are played")
+            if step.x0 > MOST_TOKENS:
+                raise CaptureError(
+                    f"line {line}: {step.event} has {step.x0} tokens, and at most {MOST_TOKENS} are played"
+                )
+    return last
 
 
 def _depth(log: Log) -> int:
@@ -104,42 +130,42 @@ def _depth(log: Log) -> int:
     return windows
 
 
-def _request(number: int, logged: LoggedRequest, stages: int) -> Any:
+def _request(number: int, logged: LoggedRequest, stages: int, log: Log) -> Any:
     """A logged request as the engine plays it."""
     from hbtrace.simulate.strata_steps import Request
 
-    request = Request(number, resume=False, line=logged.line)
+    reused = logged.done.reused if logged.done is not None else -1
+    request = Request(number, resume=logged.resumed, fresh=reused == 0 and not logged.resumed, line=logged.line)
     if logged.done is not None:
         request.finish = logged.done.finish
     if logged.error:
         request.finish = "error"
     if logged.block is None:
         request.pipelined, request.why = False, logged.serial or logged.error or "no pipeline trace"
-        request.serial = [] if logged.error else [(1, 1)]
+        request.untraced = not logged.error and not log.was_serial(logged)
+        request.serial = [] if logged.error or request.untraced else [(1, 1)]
         return request
     request.p0, request.line = logged.block.p0, logged.block.line
-    reused = logged.done.reused if logged.done is not None else 0
-    if logged.block.p0 + 1 > reused:
+    if logged.block.p0 + 1 > max(reused, 0):
         request.prompt = [1]
     request.steps = _widened(_steps(logged.block), stages)
     return request
 
 
 def _steps(block: Block) -> list[Any]:
-    from hbtrace.simulate.strata_steps import MOST_TOKENS, Step
+    from hbtrace.simulate.strata_steps import Step
 
     steps = []
     for line, told in block.steps:
         at = Step("", seq=max(told.seq, 0), line=line, time=told.time)
-        tokens = min(max(told.x0, 1), MOST_TOKENS)
         kind = told.event[0]
-        if kind in "LF" and told.event[1:].isdigit():
-            stage = int(told.event[1])
-            steps.append(at._replace(op=kind, stage=stage, tokens=tokens, spec=stage == 0 and told.x1 == 1))
+        if kind in "LF":
+            stage = int(told.event[1:])
+            steps.append(at._replace(op=kind, stage=stage, tokens=told.x0, spec=stage == 0 and told.x1 == 1))
         elif told.event == "V":
-            steps.append(at._replace(op="V", accepted=max(told.x0, 0), on=told.x1))
+            steps.append(at._replace(op="V", accepted=told.x0, on=told.x1))
         elif told.event == "U":
-            steps.append(at._replace(op="U", keep=max(told.x0, 1)))
+            steps.append(at._replace(op="U", keep=told.x0))
         else:
             steps.append(at._replace(op="C", kind=told.event, value=told.x0))
     return steps
@@ -180,16 +206,25 @@ def _with_log(rows: Sequence[dict[str, Any]], log: Log, mode: str, *, assumed: b
         if row["ev"] == "meta":
             row = row | {"producer": "hbtrace importer of Strata logs", "notes": notes}
         elif row["ev"] == "note" and row["what"] == "request" and row["attrs"]["do"] == "end":
-            yield from _ending(row["attrs"]["request"], log.requests[row["attrs"]["request"]])
+            number = row["attrs"]["request"]
+            yield from _ending(number, log.requests[number])
+            if log.cut and number == len(log.requests) - 1:
+                row = row | {"attrs": row["attrs"] | {"cut": True}}
         elif row["ev"] == "note" and row["what"] == "stage" and row["attrs"]["stage"] == 0:
-            yield from (_note(told.what, {"text": told.text, "line": line, **told.values}) for line, told in log.told
-                        if told.what not in ("engage", "refuse"))  # fmt: skip
+            yield from (_said(line, told) for line, told in log.told if told.what not in ("engage", "refuse", "unclear"))
         yield row
+
+
+def _said(line: int, told: Told) -> dict[str, Any]:
+    values: dict[str, Any] = dict(told.values)
+    if told.what == "start":
+        values["windows"] = int(values["windows"])
+    return _note(told.what, {**values, "text": told.text, "line": line})
 
 
 def _ending(number: int, logged: LoggedRequest) -> Iterator[dict[str, Any]]:
     timing = logged.timing
-    if timing is not None:
+    if timing is not None and logged.block is not None:
         yield _note(
             "summary",
             {

@@ -61,7 +61,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Any other line. what: `classes`, `calibration`, `start`, `engage`, `refuse`, `off`, `serial`, `switch`."""
+    """Any other line. what: `classes`, `calibration`, `start`, `engage`, `refuse`, `unclear`, `off`, `serial`, `switch`.
+
+    unclear: it speaks of the snapshot ring, and not so that one could say whether the ring is on.
+    """
 
     what: str
     text: str
@@ -83,7 +86,7 @@ Record = TraceBegin | TraceLine | StateHash | LayerHashes | Timing | Told | Said
 
 _ANSI: Final = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 _BEGIN: Final = re.compile(r"# request p0=(-?\d+)$")
-_LINE: Final = re.compile(r"(?:^|\s)(\d+\.\d{3}) ([LF]\d|V|U|CL|CE|CD|CT|EA) (-?\d+) (-?\d+) (-?\d+)$")
+_LINE: Final = re.compile(r"(?:^|\s)(\d+\.\d{3}) ([LF]\d{1,9}|V|U|CL|CE|CD|CT|EA) (-?\d+) (-?\d+) (-?\d+)$")
 _HASH: Final = re.compile(r"STATE_HASH (L=-?\d+ .*)$")
 _LAYERS: Final = re.compile(r"STATE_HASH_GDN\b(.*)$")
 _TIMING: Final = re.compile(
@@ -94,8 +97,17 @@ _START: Final = re.compile(r"--pipeline-windows (\d+): (two verifiers per stage.
 _OFF: Final = re.compile(r"(\S[^:]*) is off: (.*)$")
 _SERIAL: Final = re.compile(r"a request with (.*) decodes serially")
 _SWITCH: Final = re.compile(r"strata pipeline switch: (.*)$")
-_RING: Final = re.compile(r"GDN snapshot ring\b(.*)$")
-_REFUSED: Final = re.compile(r"\b(?:refused|is off|off:|not used|needs|cannot|copy is kept|kept)\b")
+_PHRASE: Final = "GDN snapshot ring"
+_RING: Final = re.compile(rf"{_PHRASE}\b(.*)$")
+_ENGAGED: Final = re.compile(
+    r"[ :,]*(?:(?:is )?(?:on|engaged|enabled|active|in use)|\d+ buffers\b[^:]*)?(?:, )?[.]?$", re.IGNORECASE
+)
+_REFUSED: Final = re.compile(
+    r"\b(?:refused|off|disabled|unavailable|unsupported|without|needs|cannot|never|not|no GDN snapshot ring|copy is kept"
+    r"|kept|were captured|Metal|SNAP_OVERLAP=0|STRATA_(?:QFUSE|FUSE_CONVAB|COMMIT_BATCH|GDN_SPLIT|GDN_COMMIT_SPLIT"
+    r"|DBG_GDN))\b", re.IGNORECASE,
+)  # fmt: skip
+_NO_COPY: Final = re.compile(r",? *\b(?:no copy(?: is (?:kept|made|taken))?|without a copy)\b")
 _SAID: Final = re.compile(r"(T|DONE|ERR|RESUME|PP|REUSED)(?: (.*))?$")
 _PAIR: Final = re.compile(r"(\w+)=(\S+)")
 _HEX4: Final = re.compile(r"\b[0-9a-f]{4}\b")
@@ -144,16 +156,27 @@ def _hash(text: str) -> Record | None:
     return None
 
 
+def _ring(text: str) -> str:
+    """What a line that speaks of the snapshot ring says of it. Its wording is not known from the source."""
+    text = _NO_COPY.sub("", text)
+    if _REFUSED.search(text):
+        return "refuse"
+    rest = text[text.index(_PHRASE) + len(_PHRASE) :].rstrip(" )")
+    return "engage" if _ENGAGED.match(rest) else "unclear"
+
+
 def _told(text: str) -> Record | None:
     if match := _TIMING.search(text):
         speculative, on_path, rolled_back, gated = (number(match[at]) for at in (3, 4, 5, 6))
         return Timing(number(match[1]), float(match[2]), speculative, on_path, rolled_back, gated, match[7])
     if match := _SWITCH.search(text):
         return Told("switch", text, dict(_PAIR.findall(match[1])))
-    if match := _RING.search(text):
-        return Told("refuse" if _REFUSED.search(text) else "engage", text, {"why": match[1].strip(" :,.")})
+    ring = _RING.search(text)
     if match := _START.search(text):
-        return Told("start", text, {"windows": str(number(match[1]))})
+        said = {} if ring is None else {"ring": _ring(text), "why": ring[1].strip(" :,.()")}
+        return Told("start", text, {"windows": str(number(match[1])), **said})
+    if ring is not None:
+        return Told(_ring(text), text, {"why": ring[1].strip(" :,.")})
     if match := _SERIAL.search(text):
         return Told("serial", text, {"why": match[1]})
     if "strata pipeline" in text or "--pipeline-windows" in text:

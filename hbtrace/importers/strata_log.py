@@ -1,8 +1,9 @@
 """The lines of one or several captures as requests: what was traced, hashed, timed and answered, each with its lines.
 
 A run may be captured in one file, or the trace, standard error and standard output apart. Then what belongs to which
-request is told by order, by `p0` beside the prompt's length, and by requests that failed (an error path writes no
-trace) or were served serially (which have none).
+request is told by order, by lengths (`p0` beside the prompt, a hash's `L` beside prompt and reply) and by what standard
+error says of a request before its hash. An error path writes no trace, and a serial request has none. What fits several
+requests alike is given to none of them, or said to be a guess.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hbtrace.importers.strata_lines import (
     number,
     record,
 )
+from hbtrace.importers.strata_match import Match, match
 
 
 class CaptureError(TraceError):
@@ -50,7 +52,8 @@ class Done:
     finish: str = ""
     accepted: int = -1
     offered: int = -1
-    reused: int = 0
+    reused: int = -1
+    """Tokens of the session before that were used again; -1 where it is not told."""
 
 
 @dataclass
@@ -67,6 +70,8 @@ class LoggedRequest:
     timing_line: int = 0
     serial: str = ""
     resumed: bool = False
+    reused: int = -1
+    """What a line of its own says; `done` has it too."""
     line: int = 0
 
     @property
@@ -81,12 +86,22 @@ class Log:
     requests: list[LoggedRequest] = field(default_factory=list)
     told: list[tuple[int, Told]] = field(default_factory=list)
     lines: int = 0
+    cut: bool = False
+    """The last request has no end: a capture ends inside it."""
     unassigned: list[str] = field(default_factory=list)
-    """What could not be given to a request, as sentences."""
+    """What could not be given to a request, or only by a guess, as sentences."""
+    loose: bool = False
+    """Some summaries were given to no request."""
     captures: list[tuple[str, set[str]]] = field(default_factory=list)
     """Each capture's name, and what was found in it in words: a run has each of these once. "" is anything else."""
     places: dict[str, str] = field(default_factory=dict)
     """Where each kind of what was told stands first: the capture, if it has a name, and the line."""
+
+    def was_serial(self, request: LoggedRequest) -> bool:
+        """Whether a request without a pipeline trace had none to have: each reason is told once a run only."""
+        if request.serial or request.timing is not None or self.loose:
+            return bool(request.serial)
+        return any(other.serial or other.timing is not None for other in self.requests)
 
     def values(self, what: str) -> list[Told]:
         return [told for _, told in self.told if told.what == what]
@@ -103,7 +118,16 @@ class Log:
     @property
     def told_mode(self) -> bool:
         """Whether the mode is the log's word: the ring says so, and a start-up line without the ring is copy mode."""
-        return any(told.what in _MODE_WORDS for _, told in self.told)
+        words = {told.what for _, told in self.told}
+        return bool(words & {"engage", "refuse"}) or ("start" in words and "unclear" not in words)
+
+    @property
+    def unclear(self) -> list[str]:
+        """What is said of the ring such that one cannot say whether it is on, as sentences."""
+        return [
+            f"line {line}: it does not say clearly whether the snapshot ring is on: {told.text!r}"
+            for line, told in self.told if told.what == "unclear"
+        ]  # fmt: skip
 
     @property
     def windows(self) -> int:
@@ -122,9 +146,6 @@ class Log:
             owners |= dict.fromkeys(found, name)
 
 
-_MODE_WORDS = ("start", "engage", "refuse")
-
-
 @dataclass
 class _Capture:
     """The parts of one file, with where they stood."""
@@ -135,6 +156,8 @@ class _Capture:
     layers: list[tuple[int, LayerHashes]] = field(default_factory=list)
     timings: list[tuple[int, Timing]] = field(default_factory=list)
     serial: list[tuple[int, str]] = field(default_factory=list)
+    said: list[tuple[int, int, StateHash | LayerHashes | Timing | Told]] = field(default_factory=list)
+    """The capture, the line, and what it says of a request on standard error, in order."""
 
 
 def read_logs(captures: Sequence[Iterable[bytes]]) -> Log:
@@ -176,6 +199,7 @@ def _read(lines: Iterable[bytes], log: Log, parts: _Capture, name: str) -> None:
             parts.replies.append(current)
             current = LoggedRequest()
     if current.tokens:
+        log.cut = True
         log.unassigned.append(f"{len(current.tokens)} tokens after the last DONE: the capture ends inside a request")
 
 
@@ -195,8 +219,12 @@ def _keep(found: Record, line: int, log: Log, parts: _Capture) -> None:
             parts.timings.append((line, timing))
         case Told() as told:
             log.told.append((line, told))
+            if "ring" in told.values:  # a start-up line that says so too
+                log.told.append((line, Told(told.values["ring"], told.text, {"why": told.values["why"]})))
             if told.what == "serial":
                 parts.serial.append((line, told.values["why"]))
+    if isinstance(found, StateHash | LayerHashes | Timing) or (isinstance(found, Told) and found.what == "serial"):
+        parts.said.append((len(log.captures), line, found))
 
 
 def _word_for(found: Record) -> str:
@@ -222,8 +250,12 @@ def _say(said: Said, current: LoggedRequest) -> None:
         current.error = " ".join(said.words) or "error"
     elif said.what == "RESUME":
         current.resumed = True
+    elif said.what == "REUSED":
+        current.reused = number(said.words[0]) if said.words and said.words[0].isdecimal() else -1
     elif said.what == "DONE":
         current.done = _done(said.words)
+        if current.done.reused < 0:
+            current.done.reused = current.reused
 
 
 def _done(words: Sequence[str]) -> Done:
@@ -266,67 +298,190 @@ def _lines(told: Iterable[tuple[int, Any]]) -> list[int]:
 
 def _by_line(log: Log, parts: _Capture) -> None:
     """One capture, as it was written."""
-    last = len(log.requests)
-    lines = [block.line for block in parts.blocks] + [
-        line for told in (parts.hashes, parts.layers, parts.timings, parts.serial) for line in _lines(told)
-    ]
-    if any(_owner(line, log.requests) == last for line in lines):
+    replies = list(log.requests)
+    hashes = int(_behind(log, _lines(parts.hashes)) and _nearer_behind(log, parts.hashes))
+    timings = int(_behind(log, _lines(parts.timings)))
+    kinds = (
+        ([(block.line, block) for block in parts.blocks], 0), (parts.hashes, hashes), (parts.layers, hashes),
+        (parts.timings, timings), (parts.serial, 0),
+    )  # fmt: skip
+    lines = [line for told, behind in kinds if not behind for line in _lines(told)]
+    if any(_owner(line, replies) == len(replies) for line in lines):
         log.requests.append(LoggedRequest(line=max(lines)))
+        log.cut = True
         if not log.unassigned:  # its tokens may have told already
             log.unassigned.append("the capture ends inside a request: it has no DONE")
+    for told, behind in kinds:
+        for line, found in told:
+            _give(log.requests[_owner(line, replies) - behind], line, found)
 
-    def owner(line: int) -> LoggedRequest:
-        return log.requests[_owner(line, log.requests)]
 
-    for block in parts.blocks:
-        owner(block.line).block = block
-    for line, found in parts.hashes:
-        owner(line).hash = found
-    for line, layers in parts.layers:
-        owner(line).layers = layers
-    for line, timing in parts.timings:
-        request = owner(line)
-        request.timing, request.timing_line = timing, line
-    for line, why in parts.serial:
-        owner(line).serial = why
+def _give(request: LoggedRequest, line: int, found: Block | StateHash | LayerHashes | Timing | str) -> None:
+    match found:
+        case Block():
+            request.block = found
+        case StateHash():
+            request.hash = found
+        case LayerHashes():
+            request.layers = found
+        case Timing():
+            request.timing, request.timing_line = found, line
+        case _:
+            request.serial = found
+
+
+def _behind(log: Log, lines: Sequence[int]) -> bool:
+    """Whether lines of a kind stand behind their requests' ends: none before the first, one behind the last."""
+    ends = [request.line for request in log.requests]
+    return bool(lines) and not log.cut and min(lines) > ends[0] and max(lines) > ends[-1]
+
+
+def _nearer_behind(log: Log, hashes: Sequence[tuple[int, StateHash]]) -> bool:
+    """Whether the hashes' lengths are not those of the requests that end behind them."""
+
+    def away(shift: int) -> int:
+        owners = [(found, _owner(line, log.requests) - shift) for line, found in hashes]
+        told = (_beyond(found, log.requests[at].done) for found, at in owners if at < len(log.requests))
+        return sum(1000 if each is None else each for each in told)
+
+    return away(1) <= away(0)
 
 
 def _by_order(log: Log, parts: _Capture) -> None:
     """Captures apart: in order, by what each request can have."""
     served = [request for request in log.requests if not request.error]
-    at = 0
-    for block in parts.blocks:
-        fitting = [number for number in range(at, len(served)) if _fits(block, served[number])]
-        if not fitting:
-            log.unassigned.append(f"line {block.line}: a pipeline trace with p0={block.p0} fits no request")
+    _give_hashes(log, parts, served)
+    spoken = parts.hashes and len({capture for capture, _, _ in parts.said}) == 1
+    if spoken and sum(request.hash is not None for request in served) == len(parts.hashes):
+        _give_by_hash(log, parts, served)
+        _give_blocks(log, parts, served)
+    else:
+        _give_blocks(log, parts, served)
+        _give_timings(log, parts, served)
+        if len(parts.layers) == len(served):
+            for request, (_, layers) in zip(served, parts.layers, strict=True):
+                request.layers = layers
+        for request, (_, why) in zip(_blockless(served), parts.serial, strict=False):
+            request.serial = why
+
+
+def _give_hashes(log: Log, parts: _Capture, served: Sequence[LoggedRequest]) -> None:
+    """As many as there are requests: in order. Else by length, each where no other request would do as well."""
+    if len(parts.hashes) == len(served):
+        for request, (_, found) in zip(served, parts.hashes, strict=True):
+            request.hash = found
+        return
+    given = match(
+        len(parts.hashes), len(served), lambda at, number: _beyond(parts.hashes[at][1], served[number].done)
+    )
+    for (line, found), where in zip(parts.hashes, given, strict=True):
+        if where.certain and where.column >= 0:
+            served[where.column].hash = found
+        else:
+            length = found.items.get("L", "?")
+            log.unassigned.append(f"line {line}: a state hash with L={length} is of no request that can be told")
+
+
+def _beyond(found: StateHash, done: Done | None) -> int | None:
+    """How far a hash's length is from that of a prompt and its reply, None for too far."""
+    length = found.items.get("L", "")
+    if done is None or not length.isdecimal():
+        return 0
+    beyond = abs(int(length) - done.prompt - done.generated)
+    return beyond if beyond <= _LAST_WINDOW else None
+
+
+_LAST_WINDOW = 16
+"""Tokens that a session can be longer or shorter than its prompt and reply: the last window's."""
+
+
+def _give_by_hash(log: Log, parts: _Capture, served: Sequence[LoggedRequest]) -> None:
+    """What stands between two hashes is said of the later one's request, and of those between that have no hash."""
+    numbers = {id(request.hash): number for number, request in enumerate(served) if request.hash is not None}
+    # If the first is a hash and the last is none, the rest is said behind the hash.
+    behind = isinstance(parts.said[0][2], StateHash) and not isinstance(parts.said[-1][2], StateHash | LayerHashes)
+    first, newest = 0, -1
+    items: list[tuple[int, Timing | Told]] = []
+    for _, line, found in parts.said:
+        if isinstance(found, LayerHashes):
+            served[max(newest, 0)].layers = found
+        elif isinstance(found, StateHash):
+            newest = numbers[id(found)]
+            end = newest if behind else newest + 1
+            _give_items(log, items, served[first:end])
+            first, items = end, []
+        else:
+            items.append((line, found))
+    _give_items(log, items, served[first:])
+
+
+def _give_items(log: Log, items: Sequence[tuple[int, Timing | Told]], requests: Sequence[LoggedRequest]) -> None:
+    """Summaries and reasons: a request has one of either."""
+    if len(items) != len(requests):
+        for line, found in items:
+            what = "a summary" if isinstance(found, Timing) else "a reason to decode serially"
+            log.unassigned.append(f"line {line}: {what} is of no request that can be told")
+            log.loose |= isinstance(found, Timing)
+        return
+    for (line, found), request in zip(items, requests, strict=True):
+        _give(request, line, found if isinstance(found, Timing) else found.values["why"])
+
+
+def _give_blocks(log: Log, parts: _Capture, served: Sequence[LoggedRequest]) -> None:
+    """Traces to requests that can have one: by their prompts' lengths, and by who has a summary where that is told."""
+    told = any(request.timing is not None for request in served)
+    able = [request for request in served if not request.serial and (request.timing is not None or not told)]
+    given = match(
+        len(parts.blocks), len(able), lambda at, number: 0 if _fits(parts.blocks[at], able[number]) else None
+    )
+    if len(parts.blocks) == len(able) and all(map(_fits, parts.blocks, able)):
+        given = [Match(number, certain=True) for number in range(len(able))]
+    for block, where in zip(parts.blocks, given, strict=True):
+        name = f"line {block.line}: a pipeline trace with p0={block.p0}"
+        if where.column < 0:
+            log.unassigned.append(f"{name} fits no request")
             continue
-        served[fitting[0]].block = block
-        at = fitting[0] + 1
-    for request, (_, found) in zip(served, parts.hashes, strict=False):
-        request.hash = found
-    for request, (_, layers) in zip(served, parts.layers, strict=False):
-        request.layers = layers
-    _timings([request for request in served if request.block is not None] or served, parts)
-    if len(parts.hashes) not in (0, len(served)):
-        log.unassigned.append(f"{len(parts.hashes)} state hashes for {len(served)} requests: taken in order")
+        able[where.column].block = block
+        if not where.certain:
+            number = next(at for at, request in enumerate(log.requests) if request is able[where.column])
+            log.unassigned.append(f"{name} fits several requests: taken as of request {number}")
+
+
+def _give_timings(log: Log, parts: _Capture, served: Sequence[LoggedRequest]) -> None:
+    """Summaries to requests that were traced: in order if there are as many, else by their windows."""
+    traced = [request for request in served if request.block is not None]
+    able = traced or served
+    if len(able) == len(parts.timings):
+        for request, (line, timing) in zip(able, parts.timings, strict=True):
+            request.timing, request.timing_line = timing, line
+        return
+    given = match(
+        len(parts.timings), len(traced), lambda at, number: _windows_of(parts.timings[at][1], traced[number].block)
+    )
+    for (line, timing), where in zip(parts.timings, given, strict=True):
+        if where.certain and where.column >= 0:
+            traced[where.column].timing, traced[where.column].timing_line = timing, line
+        else:
+            log.unassigned.append(f"line {line}: a summary of {timing.windows} windows is of no trace that can be told")
+            log.loose = True
+
+
+def _windows_of(timing: Timing, block: Block | None) -> int | None:
+    """0 where a trace has as many verdicts as its summary counts windows."""
+    return 0 if block and sum(step.event == "V" for _, step in block.steps) == timing.windows else None
+
+
+def _blockless(served: Iterable[LoggedRequest]) -> list[LoggedRequest]:
+    return [request for request in served if request.block is None]
 
 
 def _fits(block: Block, request: LoggedRequest) -> bool:
     return request.done is None or block.p0 + 1 == request.done.prompt
 
 
-def _timings(requests: Sequence[LoggedRequest], parts: _Capture) -> None:
-    for request, (line, timing) in zip(requests, parts.timings, strict=False):
-        request.timing, request.timing_line = timing, line
-
-
 def _without_replies(log: Log, parts: _Capture) -> None:
-    """No standard output: a request is a trace, or else a hash."""
-    log.requests = [LoggedRequest(block=block, line=block.line) for block in parts.blocks]
-    while len(log.requests) < max(len(parts.hashes), len(parts.timings)):
-        log.requests.append(LoggedRequest())
-    for request, (_, found) in zip(log.requests, parts.hashes, strict=False):
-        request.hash = found
-    for request, (_, layers) in zip(log.requests, parts.layers, strict=False):
-        request.layers = layers
-    _timings(log.requests, parts)
+    """No standard output: so many requests as there are traces, or else hashes or summaries."""
+    log.requests = [LoggedRequest() for _ in range(max(len(parts.blocks), len(parts.hashes), len(parts.timings)))]
+    _by_order(log, parts)
+    for request in log.requests:
+        request.line = request.block.line if request.block is not None else 0

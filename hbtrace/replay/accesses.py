@@ -15,7 +15,7 @@ from typing import Final
 from hbtrace.replay import findings
 from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.definitions import Buffer, Names, Tensor, Touched
-from hbtrace.replay.exercise import READ, WRITTEN, Exercise
+from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN, Exercise
 from hbtrace.replay.findings import Findings
 from hbtrace.replay.program import Program
 from hbtrace.trace.columns import ABSENT, Range
@@ -101,11 +101,14 @@ class Accesses:
         self._footprints = 0
         self._pieces = 0
         self._templates: list[Template] = []
+        self._noted: set[tuple[int, bool]] = set()
+        """Roots, and whether it is a write, of which `meets` has nothing more to say."""
 
     # definitions
 
     def define_tensor(self, ident: int, tensor: Tensor) -> None:
         self.tensors[ident] = tensor
+        self._noted -= {(ident, False), (ident, True)}  # it may have another name now
         self._generation += 1
         self._changed[2 * ident] = self._generation
 
@@ -147,6 +150,16 @@ class Accesses:
         if found is None:
             found = template.parts[number] = self._intern(template, number)
         return found
+
+    def meets(self, template: Template, number: int, row: int) -> None:
+        """Note an access of a template in use that comes after one of the other mode: there a race can be."""
+        root, write = template.roots[number], template.accesses[number][0]
+        if root == -1 or (root, write) in self._noted:
+            return
+        name, touched = without_slot(self._names.tensor(root, row)[0]), self._exercise.roots
+        if (before := touched.get(name, 0)) & (READ if write else WRITTEN):
+            touched[name] = before | (REWRITTEN if write else REREAD)
+            self._noted.add((root, write))
 
     def skips(self, buffer: Buffer) -> bool:
         """Whether accesses of this buffer are left out."""

@@ -39,7 +39,7 @@ class BatchRows:
         self._tensor_id = columns.ints("tensor", -1)
         self._ranges: dict[str, Ranges] = {}
         self._value_findings(batch)
-        self.exercise.labels.update(columns.words_of("label"), columns.words_of("ev"))
+        self.exercise.label(columns.pairs("ev", "label"))
         self.exercise.splits.update(columns.distinct("split"))
         self.exercise.ubatch_numbers.update(columns.distinct("ubatch"))
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from hbtrace.errors import UsageError
 from hbtrace.replay import findings
 from hbtrace.replay.accesses import Accesses, Template
 from hbtrace.replay.batchrows import BatchRows
 from hbtrace.replay.definitions import HOST_NAME, Backend, Buffer, Names, Tensor
 from hbtrace.trace.columns import ABSENT, Nodes
+from hbtrace.trace.vocabulary import SETS
 
 READS: Final = False
 WRITES: Final = True
@@ -22,6 +24,9 @@ class Definitions(BatchRows):
 
     def __init__(self, *, strict: bool, skip_weights: bool, threads: str | None) -> None:
         super().__init__(strict=strict)
+        if threads is not None and threads not in SETS["meta", "threads"]:
+            known = ", ".join(map(repr, sorted(SETS["meta", "threads"])))
+            raise UsageError(f"threads is {known} or None, not {threads!r}")
         self.names = Names()
         self.threads = threads
         self.meta_threads = "one"

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 READ: Final = 1
 WRITTEN: Final = 2
+REWRITTEN: Final = 4
+"""Written again after it was read, by the host or a transfer."""
+REREAD: Final = 8
+"""Read by the host after it was written."""
+
+COPIES: Final = frozenset({"tensor_copy", "copy_async"})
+COPY_SIDES: Final = (" src", " dst")
+"""What stands behind the label of each access of a copy."""
+_ACCESSES: Final = COPIES | {
+    "tensor_set", "tensor_memset", "tensor_get", "set_direct", "get_direct", "buffer_clear", "buffer_free", "set_async",
+    "get_async", "compute", "kernel", "host_access",
+}  # fmt: skip
+"""Events that access memory."""
 
 
 @dataclass(slots=True)
@@ -17,6 +31,8 @@ class Exercise:
     """`ubatch` markers; where there are none, numbers of ubatches that events name."""
     tokens: int = 0
     computes: int = 0
+    issued: int = 0
+    """Queued work of any kind: computes, kernels, transfers, copies."""
     direct_writes: int = 0
     """Writes through `tensor->data` that were announced."""
     inferred_writes: int = 0
@@ -28,11 +44,11 @@ class Exercise:
     backends: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
     """The attributes of each backend, name among them, as sorted pairs of words (`Columns.attributes`)."""
     roots: dict[str, int] = field(default_factory=dict)
-    """READ and WRITTEN by the name of a root tensor, a scheduler's copy without its slot."""
+    """READ, WRITTEN, REWRITTEN, REREAD by the name of a root tensor, a scheduler's copy without its slot."""
     tensors: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
     labels: set[str] = field(default_factory=set)
-    """Labels of events and the names of their kinds; the two sides of a copy have ` src` or ` dst` behind theirs."""
+    """Labels of accesses, as reports have them."""
     splits: set[int] = field(default_factory=set)
     ubatch_numbers: set[int] = field(default_factory=set)
 
@@ -42,6 +58,12 @@ class Exercise:
     """Actors whose work was complete when the call returned."""
     hosts: set[int] = field(default_factory=set)
     """Host actors with access events."""
+
+    def label(self, pairs: Iterable[tuple[str | None, str | None]]) -> None:
+        """Note the labels of accesses. pairs: an event's kind, and its own label if it has one."""
+        for ev, own in pairs:
+            if ev in _ACCESSES:
+                self.labels.update(f"{own or ev}{side}" for side in (COPY_SIDES if ev in COPIES else ("",)))
 
     def counters(self) -> dict[str, int]:
         """The numbers that a workload is known by."""
@@ -55,10 +77,15 @@ class Exercise:
             "reuse": self.reuse,
         }
 
+    @property
+    def idle(self) -> bool:
+        """Whether no event accesses memory."""
+        return not self.queues and not self.synchronous and not self.hosts
+
     def remarks(self) -> list[str]:
         """Sentences for a reader of a clean verdict, none if there is nothing to say."""
         actors = len(self.queues) + len(self.hosts)
-        if not actors and not self.synchronous:
+        if self.idle:
             return ["not exercised: no event of this trace accesses memory"]
         if not self.queues and len(self.hosts) <= 1:
             return ["not exercised: no asynchronous backend was given work, so nothing could race"]

@@ -39,6 +39,15 @@ _SENTENCES: Final = {
     HOST_NAME: "{rows} with a backend named HOST, which is reserved for host threads",
 }
 
+_BREACHES: Final = {
+    SKIPPED: "{detail}: the row cannot be replayed",
+    CUT: "the range {detail}, leaves its buffer",
+    **dict.fromkeys(_UNDEFINED, "{detail} is used before any definition"),
+    USE_AFTER_FREE: "use-after-free: {detail} is used after it was freed",
+    HOST_NAME: "{detail}, which is reserved for host threads",
+}
+"""The same of one row, as strict mode says it."""
+
 
 @dataclass(slots=True)
 class _Tally:
@@ -59,7 +68,7 @@ class Findings:
     def add(self, kind: str, row: int, detail: str = "", ident: int = 0) -> None:
         """One occurrence in `row`; rows are counted once a kind, undefined ids once an id."""
         if self._strict and kind in STRICT:
-            raise TraceError(f"row {row}: {detail}", row=row)
+            raise TraceError(f"row {row}: {_BREACHES[kind].format(detail=detail)}", row=row)
         tally = self._tallies.get(kind)
         if tally is None:
             tally = self._tallies[kind] = _Tally(row, detail)

@@ -147,6 +147,7 @@ class Lowering(Definitions):
         actor = self._thread_actor(row)
         footprint = self._accesses.footprint(template, number)
         self.exercise.hosts.add(actor)
+        self._accesses.meets(template, number, self._first + row)
         if template.accesses[number][0] and template.roots[number] != -1:
             self._windows.host_write(template.roots[number], self._first + row)
         self._code += (HOST, actor, 0, footprint, self._first + row)
@@ -246,7 +247,15 @@ class Lowering(Definitions):
 
     def _transfer(self, row: int, read: str, written: str) -> None:
         if not self._lacks(row, "backend", "tensor"):
-            self._issue(row, self._template(row, read, written))
+            template = self._template(row, read, written)
+            self._written_again(row, template)
+            self._issue(row, template)
+
+    def _written_again(self, row: int, template: Template) -> None:
+        """A transfer may write what the host wrote before it was mended."""
+        for number, (write, _) in enumerate(template.accesses):
+            if write:
+                self._accesses.meets(template, number, self._first + row)
 
     def _kernel(self, row: int) -> None:
         if self._backend_id[row] == -1:
@@ -257,6 +266,7 @@ class Lowering(Definitions):
     def _issue(self, row: int, template: Template) -> None:
         """Queue work whose accesses share one epoch."""
         queue = self._queue(row)
+        self.exercise.issued += 1
         if template.read_roots:
             self._windows.issue(template, self._first + row)
         self._queued(row, queue, self._accesses.footprint(template))
@@ -267,6 +277,7 @@ class Lowering(Definitions):
         if self._lacks(row, "backend", "graph"):
             return
         self.exercise.computes += 1
+        self.exercise.issued += 1
         ident, at = self._columns.ints("graph", -1)[row], self._first + row
         queue = self._queue(row)
         template = self._graphs.get(ident)
@@ -287,6 +298,8 @@ class Lowering(Definitions):
         dst = self._queue(row)
         src = self._queue(row, "src_backend") if self._columns.ints("src_backend", -1)[row] != -1 else dst
         template = self._template(row, "src", "dst")
+        self.exercise.issued += 1
+        self._written_again(row, template)
         self._windows.issue(template, self._first + row)
         place = template.resolved[0].buffer
         runs_on = self._known("copy_async", "runs_on", row) or ("dst" if place is not None and place.host else "src")

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from hbtrace.replay.accesses import Template
 from hbtrace.replay.canonical import fold_layers, is_unnamed, without_slot
+from hbtrace.replay.exercise import COPIES, COPY_SIDES
 from hbtrace.replay.kernel import READ_AFTER_WRITE, WRITE_AFTER_WRITE, Hit
 from hbtrace.replay.lower import Event, Lowering
 
@@ -19,8 +20,6 @@ Signature = tuple[str, str, str, str | None, str, str, str | None, str]
 
 KINDS: Final[tuple[Kind, ...]] = ("read-after-write", "write-after-write", "write-after-read")
 """By the kernel's number."""
-
-_COPY_SIDES: Final = (" src", " dst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,10 @@ class Report:
     signature: Signature
     """What makes two reports the same distinct race."""
     canonical: Signature
-    """The signature with a place in the graph for each root that has no name: equal over runs and versions."""
+    """The signature with a place in the graph for each root that has no name: equal over runs and versions.
+
+    Where no graph tells a place, the number stays: two races must not become one.
+    """
     places: tuple[str | None, str | None] = field(compare=False)
     """Where in the graph the two roots stand, as far as a graph tells."""
     repeats: int = field(default=1, compare=False)
@@ -118,9 +120,9 @@ class Naming:
         places = self._places(earlier, earlier_event.template, current, current_event.template)
         canonical = (
             *signature[:3],
-            places[0] if earlier.root is not None and is_unnamed(earlier.root) else signature[3],
+            _known_by(signature[3], places[0]),
             *signature[4:6],
-            places[1] if current.root is not None and is_unnamed(current.root) else signature[6],
+            _known_by(signature[6], places[1]),
             signature[7],
         )
         return Report(
@@ -187,8 +189,8 @@ class Naming:
     def _side(self, event: Event, row: int, number: int) -> tuple[str | None, int, str | None, int, str]:
         names = self._lowering.names
         label = event.label or event.ev
-        if event.ev in ("copy_async", "tensor_copy"):
-            label += _COPY_SIDES[number]
+        if event.ev in COPIES:
+            label += COPY_SIDES[number]
         accesses = event.template.accesses if event.template else []
         ident = accesses[number][1].tensor if number < len(accesses) else -1
         if ident == -1:
@@ -204,6 +206,11 @@ class Naming:
             found = without_slot(root)
             found = self._simple[root] = fold_layers(found) if self._fold else found
         return found
+
+
+def _known_by(root: str | None, place: str | None) -> str | None:
+    """What a root is called in a canonical signature."""
+    return place if root is not None and place is not None and is_unnamed(root) else root
 
 
 def _approx(event: Event, number: int) -> bool:

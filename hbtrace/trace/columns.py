@@ -107,9 +107,13 @@ class Columns:
                 self._lists[name] = column.fill_null(default).to_numpy(zero_copy_only=False).tolist()
         return self._lists[name]
 
-    def words_of(self, name: str) -> list[str]:
-        """The strings of a dictionary column, some of which no row may use."""
-        return [word for word in self.batch.column(name).dictionary.to_pylist() if word]
+    def pairs(self, one: str, other: str) -> set[tuple[str | None, str | None]]:
+        """The pairs of words that rows have in two dictionary columns."""
+        columns = self.batch.column(one), self.batch.column(other)
+        words = [[None, *column.dictionary.to_pylist()] for column in columns]
+        numbers = [_integers(column.indices, -1) + 1 for column in columns]
+        found = np.unique(numbers[0] * len(words[1]) + numbers[1]).tolist()
+        return {(words[0][pair // len(words[1])], words[1][pair % len(words[1])]) for pair in found}
 
     def distinct(self, name: str) -> set[int]:
         """The values that an integer column has, -1 for absent ones."""

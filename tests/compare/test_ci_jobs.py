@@ -146,7 +146,10 @@ def check_reports(name):
 
 
 @pytest.mark.parametrize("page", other_jobs("sh", "baseline check"), ids=lambda page: page.stem)
-@pytest.mark.parametrize(("head", "code"), [([RACY], 0), ([WAITS], 0), ([run("inp_tokens", "inp_pos")], 1), ([], 2)])
+@pytest.mark.parametrize(
+    ("head", "code"),
+    [([RACY], 0), ([WAITS], 0), ([run("inp_tokens", "inp_pos")], 1), ([], 2), ([RACY, [{"ev": "meta"}]], 3)],
+)
 def test_the_shell_job(job, page, head, code):
     (script,) = [text for text in fences(page, "sh") if "baseline check" in text]
     assert "hbtrace selftest\n" in script
@@ -157,6 +160,15 @@ def test_the_shell_job(job, page, head, code):
     assert (got, "Traceback" in err) == (code, False), out + err
     if code < 2:
         assert Xml.parse("races.xml").getroot().tag == "testsuites"
+
+
+def test_the_shell_job_turns_red_where_the_recording_broke(job):
+    """Nothing is new in a run whose computes are not recorded: that is no reason to be green."""
+    (script,) = [text for text in fences(ROOT / "hbtrace/docs/gate.md", "sh") if "baseline check" in text]
+    broken = [e | {"ev": "compute2"} if e["ev"] == "compute" else e for e in RACY]
+    recorded(base=[RACY], head=[broken])
+    assert job("hbtrace baseline write recorded/base -o races.toml")[0] == 0
+    assert job(script.replace("hbtrace selftest\n", ""))[0] == 4
 
 
 def test_the_toml_of_the_page_is_read(hbtrace, tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from hbtrace.simulate.strata import Mix, Shape, simulate
 from tests.compare.samples import renumbered, run, write
 from tests.shared import SHARED, needs_shared
 
@@ -110,6 +111,148 @@ def test_a_root_that_is_only_read_now_is_not_exercised(diff):
     states, document, _ = diff(run("a", "b"), head)
     assert states == {"persisting": 1, "not_exercised": 1}
     assert document["notes"][0].endswith("b is no longer both read and written")
+
+
+def test_a_host_that_writes_a_tensor_once_has_not_mended_it(diff):
+    """All counters but the number of windows are as they were; only that tensor's place for a race is gone."""
+    base = run("a", "b")
+    once = [e for e in base if e["ev"] != "set_direct" or e["tensor"] == 0 or e["ubatch"] == 0]
+    states, document, code = diff(base, once)
+    assert (states, code) == ({"persisting": 1, "not_exercised": 1}, 0)
+    assert document["notes"] == [f"{document['not_exercised'][0]['id']}: b is no longer written again after it is read"]
+
+
+def reads(name="a", *, early=False, waits=False):
+    """A queue that makes a result of each ubatch, and a host that reads it, `early`: only before the first."""
+    out = run(name, how="get_direct", waits=False)
+    for event in out:
+        if event["ev"] == "graph":
+            event["nodes"] = [{"op": "OP", "reads": [], "writes": [{"tensor": 0}]}]
+    if early:
+        return [e for e in out if e["ev"] != "get_direct" or e["ubatch"] == 0]
+    return [e for event in out for e in ([{"ev": "synchronize", "backend": 0}] if waits and event["ev"] == "get_direct"
+                                         else []) + [event]]  # fmt: skip
+
+
+def test_a_result_that_is_read_no_more_is_not_mended(diff):
+    assert diff(reads(), reads(waits=True))[0] == {"fixed": 1}
+    states, document, _ = diff(reads(), reads(early=True))
+    assert states == {"not_exercised": 1}
+    assert document["notes"][0].endswith("a is no longer read by the host after it is written")
+
+
+def copied(wait):
+    """A device that copies its input: by the host, or by a transfer out of host memory."""
+    out = run("a")
+    out[3:3] = [{"ev": "tensor", "id": 9, "name": "GPU0#a#0", "buffer": 0, "offset": 512, "size": 64}]
+    for event in out:
+        if event["ev"] == "graph":
+            event["nodes"][0]["reads"] = [{"tensor": 9}]
+    copy = {
+        "tensor_copy": {"ev": "tensor_copy", "src": {"tensor": 0}, "dst": {"tensor": 9}},
+        "set_async": {"ev": "set_async", "backend": 0, "tensor": 9, "host_range": {"tensor": 0}},
+        "copy_async": {"ev": "copy_async", "backend": 0, "src": {"tensor": 0}, "dst": {"tensor": 9}},
+    }[wait]
+    sync = {"ev": "synchronize", "backend": 0}
+    return [e for event in out for e in ([sync, copy, sync] if event["ev"] == "compute" else []) + [event]]
+
+
+@pytest.mark.parametrize("how", ["tensor_copy", "set_async", "copy_async"])
+def test_a_copy_of_the_input_is_a_fix(diff, how):
+    """The host still writes the tensor again after something read it."""
+    assert diff(run("a"), copied(how))[::2] == ({"fixed": 1}, 0)
+
+
+def test_a_write_that_the_queue_does_now_is_a_fix(diff):
+    """Of one input only: that none is written directly any more would be another workload."""
+    head = [e | {"ev": "set_async", "backend": 0} if e["ev"] == "set_direct" and e["tensor"] == 1 else e
+            for e in run("a", "b")]  # fmt: skip
+    assert diff(run("a", "b"), head)[0] == {"persisting": 1, "fixed": 1}
+
+
+def test_a_ring_of_tensors_is_a_fix(diff):
+    """Each slot is a tensor of its own, written once: the next of its name is written after it was read."""
+
+    def slots(of):
+        out = run("GPU0#a#0", "GPU0#a#1", "GPU0#a#2", "c")[:7]
+        for n in range(3):
+            out += [{"ev": "ubatch", "n": n, "tokens": 1}, *({"ev": "set_direct", "tensor": k} for k in (of(n), 3))]
+            out.append({"ev": "kernel", "backend": 0, "reads": [{"tensor": of(n)}, {"tensor": 3}]})
+        return out
+
+    assert diff(slots(lambda n: 0), slots(lambda n: n))[0] == {"persisting": 1, "fixed": 1}
+
+
+# without markers of ubatches
+
+
+def unmarked(events):
+    return [{k: v for k, v in e.items() if k != "ubatch"} for e in events if e["ev"] != "ubatch"]
+
+
+def test_work_issued_stands_for_ubatches_where_none_are_marked(diff):
+    base, waits = (unmarked(run("a", "b", ubatches=9, waits=w)) for w in (False, True))
+    assert diff(base, waits, "--require-comparable")[::2] == ({"fixed": 2}, 0)
+    short = [*waits[: waits.index(waits[-1], 12) + 1]]
+    states, document, code = diff(base, short, "--require-comparable")
+    assert (states, code) == ({"not_exercised": 2}, 4)
+    assert document["comparable"]["reasons"] == [
+        f"not comparable: {what} fell from 9 to 2" for what in ("computes", "work issued")
+    ]
+    more = unmarked(run("a", "b", ubatches=12, waits=True))
+    assert diff(base, more, "--require-comparable")[::2] == ({"fixed": 2}, 0)  # it could have shown them all the better
+
+
+def test_kernels_and_copies_are_work(diff):
+    def of(ev, keys, waits, ubatches):
+        events = unmarked(run("a", ubatches=ubatches, waits=waits))
+        return [e if e["ev"] != "compute" else {"ev": ev, "backend": 0, **keys} for e in events]
+
+    for ev, keys in {
+        "kernel": {"reads": [{"tensor": 0}]},
+        "get_async": {"tensor": 0},
+        "copy_async": {"src": {"tensor": 0}, "dst": {"buffer": 0, "offset": 512, "size": 64}},
+    }.items():
+        base = of(ev, keys, False, 9)
+        assert diff(base, of(ev, keys, True, 9), "--require-comparable")[::2] == ({"fixed": 1}, 0)
+        assert diff(base, of(ev, keys, True, 3), "--require-comparable")[::2] == ({"not_exercised": 1}, 4)
+
+
+def strata(*requests, waits=False):
+    """Requests of a Strata run, each with so many windows; a number below 0 is one that never ends."""
+    events = unmarked(run("a", waits=waits, ubatches=1))
+    head, body = events[:5], events[5:]
+    out = [head[0] | {"engine": "strata"}, *head[1:], {"ev": "note", "what": "stage", "attrs": {"stage": 0}}]
+    window = {"stage": 0, "do": "launch", "verifier": 0, "seq": 0, "kind": "decode", "tokens": 1}
+    for number, windows in enumerate(requests):
+        request = {"ev": "note", "what": "request", "attrs": {"do": "begin", "request": number, "kind": "pipelined"}}
+        out.append(request)
+        out += abs(windows) * [{"ev": "note", "what": "window", "attrs": window}, *body]
+        out += [request | {"attrs": {"do": "end", "request": number}}] if windows > 0 else []
+    return out
+
+
+@pytest.mark.parametrize(
+    ("head", "reasons"),
+    [
+        ((3,), ["requests fell from 2 to 1", "decode windows fell from 6 to 3"]),
+        ((3, 2), ["decode windows fell from 6 to 5"]),
+        ((3, -3), ["head ends inside a request"]),
+        ((3, 3), []),
+        ((3, 4), []),
+    ],
+)
+def test_requests_and_windows_of_strata(diff, head, reasons):
+    states, document, code = diff(strata(3, 3), strata(*head, waits=True), "--require-comparable")
+    assert document["comparable"]["reasons"] == [f"not comparable: {reason}" for reason in reasons]
+    assert (states, code) == (({"not_exercised": 1}, 4) if reasons else ({"fixed": 1}, 0))
+
+
+def test_a_ring_of_strata_saves_copies(diff):
+    """Less work for the same requests is no shorter run."""
+    copy = {"ev": "copy_async", "backend": 0, "src": {"tensor": 0}, "dst": {"buffer": 0, "offset": 512, "size": 64}}
+    base = [e for event in strata(3, 3) for e in ([event, copy] if event["ev"] == "compute" else [event])]
+    assert diff(base, strata(3, 3, waits=True), "--require-comparable")[2] == 0
 
 
 def test_announcing_what_was_inferred_is_no_fall(diff):
@@ -224,6 +367,14 @@ def test_a_renamed_tensor_moved(diff):
     assert diff(run("x"), run("y"), "--fail-on", "any")[2] == 1
 
 
+def test_nothing_moves_between_workloads_that_cannot_be_compared(diff):
+    """Another model has other tensors: its race is new."""
+    for other in (run("y", ubatches=7), run("y", tokens=3), run("y", "b", name="GPU1")):
+        states = diff(run("x"), other)[0]
+        assert (states["new"] >= 1, states["not_exercised"], "moved" in states) == (True, 1, False)
+    assert diff([run("x"), run("x", ubatches=9)], [run("y", ubatches=9)])[0] == {"moved": 1}
+
+
 def test_a_name_that_the_other_side_knows_is_no_new_name(diff):
     base, head = ([e for e in run("a", "b") if e["ev"] != "set_direct" or e["tensor"] == n] for n in (1, 0))
     assert diff(base, head)[0] == {"new": 1, "not_exercised": 1}
@@ -322,6 +473,37 @@ def test_a_copy_that_waits_for_the_destination_is_fixed(diff):
     states, document, code = diff(trace("cuda"), ordered, "--require-comparable")
     assert (states, code, document["fixed"][0]["id"]) == ({"fixed": 1}, 0, "R-094d38")
     assert document["fixed"][0]["base"]["max"] == 9
+
+
+@needs_shared
+def test_without_markers_a_mended_run_is_no_shorter_one(diff):
+    """A device that copies issues more than one that computes in place; a wait for the destination as much."""
+    assert diff(*(unmarked(rows(name)) for name in ("integrated", "discrete")), "--require-comparable")[2] == 0
+    ordered = [e | {"after_dst": True} if e["ev"] == "copy_async" else e for e in rows("cuda")]
+    assert diff(unmarked(rows("cuda")), unmarked(ordered), "--require-comparable")[::2] == ({"fixed": 1}, 0)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "fixed"),
+    [
+        ("tour_ring_off", "tour_ring_on", 5),
+        ("seed", "seed_mended", 1),
+        ("recorded_copy_unordered", "recorded_copy_ordered", 1),
+        ("ring2_three_in_flight", "ring2_waited", 1),
+    ],
+)
+def test_sample_runs_that_were_mended_are_fixed(diff, base, head, fixed):
+    """A ring whose slots are written in turn, a copy that waits for its destination, a host that waits."""
+    base, head = (Path(__file__).parents[2] / "sample_traces" / f"{name}.arrow" for name in (base, head))
+    assert diff(base, head, "--require-comparable")[::2] == ({"fixed": fixed}, 0)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_strata_ring_instead_of_copies_is_a_fix(diff, tmp_path, seed):
+    sides = [write(tmp_path / f"{mode}.jsonl", simulate(Shape(mode=mode), Mix(requests=3), seed).events)
+             for mode in ("copy", "ring")]  # fmt: skip
+    states, _, code = diff(*map(Path, sides), "--require-comparable")
+    assert (states.keys(), code) == ({"fixed"}, 0)
 
 
 @needs_shared

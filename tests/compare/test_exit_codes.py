@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,11 +31,14 @@ def at(tmp_path, monkeypatch):
     Path("blank.jsonl").write_bytes(b"\n\n")
     Path("text.jsonl").write_bytes(b"no trace\n" * 40)
     Path("binary.arrow").write_bytes(bytes(range(256)) * 8)
+    Path("cut.log").write_text("san [split   0 -     ] G0   read  G_Host[0+8] a (compute)\nsan [split   0 -     ] G0")
     Path("later.jsonl").write_text('{"ev":"meta","version":9}\n')
     Path("pasted.log").write_text(
         "RACE (write-after-read) on G[0, 8)\n  read  G0    @1  split 0   a (compute)\n"
         "  write HOST  @5  split -1  a (tensor_set)\n  no happens-before edge: HOST knows G0@0, needs >=1\n"
     )
+    write(Path("meta.jsonl"), [{"ev": "meta", "version": 1}])
+    write(Path("definitions.jsonl"), [e for e in RACY if e["ev"] in ("meta", "backend", "buffer", "tensor", "graph")])
     Path("folder").mkdir()
     Path("folder/README").write_text("nothing")
     Path("racy.toml").write_text("")
@@ -88,9 +92,12 @@ REFUSED = [
     (["racy.jsonl", "text.jsonl"], 3, "text.jsonl: "),
     (["racy.jsonl", "binary.arrow"], 3, "binary.arrow: "),
     (["racy.jsonl", "later.jsonl"], 3, "later.jsonl: "),
+    (["racy.jsonl", "meta.jsonl"], 3, "meta.jsonl: no event in it accesses memory"),
+    (["racy.jsonl", "definitions.jsonl"], 3, "definitions.jsonl: no event in it accesses memory"),
     (["racy.jsonl", "pasted.log"], 3, "pasted.log: holds pasted reports and no trace"),
     (["racy.jsonl", "cut.arrow"], 3, "cut.arrow: is truncated"),
     (["cut.jsonl", "racy.jsonl"], 3, "cut.jsonl: is truncated"),
+    (["racy.jsonl", "cut.log"], 3, "cut.log: is truncated"),
     (["racy.jsonl", "folder"], 2, "folder: this folder holds no trace"),
     (["racy.jsonl", "runs/*.arrow"], 2, "runs/*.arrow: matches no file"),
     (["-", "-"], 2, "standard input can be read only once"),
@@ -98,6 +105,8 @@ REFUSED = [
     (["racy.jsonl", "racy.jsonl", "--tensor", "a", "--tensor", "c"], 2, "--tensor c: matches no tensor of any trace"),
     (["racy.jsonl", "racy.jsonl", "--buffer", "x"], 2, "--buffer x: matches no buffer of any trace"),
     (["racy.jsonl", "racy.jsonl", "--actor", "x"], 2, "--actor x: matches no actor of any trace"),
+    (["racy.jsonl", "racy.jsonl", "--label", "compute src"], 2, "--label compute src: matches no label of any trace"),
+    (["racy.jsonl", "racy.jsonl", "--label", "ubatch"], 2, "--label ubatch: matches no label of any trace"),
     (["racy.jsonl", "racy.jsonl", "--split", "7"], 2, "--split 7: matches no split of any trace"),
     (["racy.jsonl", "racy.jsonl", "--ubatch", "7-9"], 2, "--ubatch 7-9: matches no ubatch of any trace"),
     (["racy.jsonl", "racy.jsonl", "--id", "R-000000"], 2, "--id R-000000: is no race of either side"),
@@ -120,8 +129,8 @@ def test_a_broken_gate_is_never_green(hbtrace, at, operands, code, words):
 
 
 def test_each_way_to_break_the_gate_has_a_sentence_of_its_own(hbtrace, at):
-    told = [sentence(hbtrace("diff", *operands)[2]).replace(operands[-1], "") for operands, _, _ in REFUSED[1:8]]
-    assert len(set(told)) >= 6  # a file of blank lines is an empty one
+    told = [sentence(hbtrace("diff", *operands)[2]).replace(operands[-1], "") for operands, _, _ in REFUSED[1:12]]
+    assert len(set(told)) >= 8  # a file of blank lines is an empty one, one of definitions only as idle as `meta` alone
 
 
 OF_A_TRACE = [refused for refused in REFUSED if refused[0][0] == "racy.jsonl" and len(refused[0]) > 1]
@@ -153,6 +162,34 @@ def test_unreadable_baselines(hbtrace, at):
         assert words in sentence(err)
 
 
+def test_labels_are_those_of_reports(hbtrace, at):
+    """The two sides of a copy have labels of their own, and a label replaces the name of an event's kind."""
+    copy = {"ev": "copy_async", "backend": 0, "src": {"tensor": 0}, "dst": {"buffer": 0, "offset": 512, "size": 8}}
+    more = [copy, {**copy, "label": "move"}, {"ev": "buffer_free", "buffer": 0}]
+    write(Path("copy.jsonl"), [*run("a", label="fill"), *more])
+    for label in ("fill", "compute", "copy_async src", "copy_async dst", "move src", "move dst", "*dst", "buffer_free"):
+        assert hbtrace("diff", "copy.jsonl", "copy.jsonl", "--label", label)[0] == 0
+    for label in ("set_direct", "copy_async", "move", "fill src", "tensor"):
+        assert hbtrace("diff", "copy.jsonl", "copy.jsonl", "--label", label)[0] == 2
+
+
+def test_filters_that_show_nothing_together_are_warned_of(hbtrace, at):
+    def told(*options):
+        code, _, err = hbtrace("diff", "more.jsonl", "more.jsonl", *options)
+        assert code == 0
+        return err
+
+    assert told("--tensor", "a", "--kind", "WAW") == (
+        "warning: --tensor and --kind together show no race of any trace, and without them there are some\n"
+    )
+    assert told("--tensor", "a", "--label", "compute", "--id", "R-*") == ""
+    assert told("--kind", "WAW") == ""  # that one kind is clean is an answer
+    assert hbtrace("diff", "clean.jsonl", "clean.jsonl", "--tensor", "a", "--kind", "WAW")[2] == ""
+    assert hbtrace("baseline", "write", "more.jsonl", "-o", "k.toml")[0] == 0
+    err = hbtrace("baseline", "check", "k.toml", "more.jsonl", "--tensor", "a", "--kind", "WAW")[2]
+    assert err.startswith("warning: --tensor and --kind together")
+
+
 def test_a_filter_needs_to_match_only_one_side(hbtrace, at):
     assert hbtrace("diff", "racy.jsonl", "more.jsonl", "--tensor", "b")[0] == 1
     assert hbtrace("diff", "more.jsonl", "racy.jsonl", "--tensor", "b")[0] == 0
@@ -171,6 +208,22 @@ def test_folders_and_globs(hbtrace, at):
         code, out, _ = hbtrace("diff", "racy.jsonl", place)
         assert (code, "2 in 3 runs" in out) == (0, True)
     assert hbtrace("diff", "racy.jsonl", "runs/*.txt")[0] == 3  # what was asked for is not skipped
+
+
+def test_no_run_of_a_side_is_left_out_in_silence(hbtrace, at):
+    Path("runs/a/b").mkdir(parents=True)
+    for name in ("1.jsonl", "2.JSONL", "a/3.jsonl", "a/b/4.jsonl"):
+        write(Path("runs") / name, RACY)
+    for place, runs in {"runs": 2, "runs/**/*.jsonl": 3, "runs/**": 4, "runs/*.jsonl": 1}.items():
+        code, out, err = hbtrace("diff", "racy.jsonl", place)
+        assert (code, re.search(r"^runs +1 +(\d)$", out, re.MULTILINE)[1]) == (0, str(runs))
+        left = "warning: runs/a/3.jsonl: not read, for it is in a folder of runs; 'runs/**/*.jsonl' names such traces"
+        assert err.startswith(left) == (place == "runs")
+    Path("runs/a/b/5.arrow").symlink_to("nowhere")
+    for place in ("runs/a/b", "runs/**"):
+        code, _, err = hbtrace("diff", "racy.jsonl", place)
+        assert code == 3
+        assert sentence(err).startswith("runs/a/b/5.arrow: cannot be opened: ")
 
 
 def test_a_file_whose_name_looks_like_a_glob(hbtrace, at):

@@ -111,3 +111,19 @@ def test_ids_do_not_depend_on_the_order():
     signatures = list(GOLDEN)
     assert identities(signatures) == identities(reversed(signatures))
     assert all(full_identity(s).startswith(i) for s, i in identities(signatures).items())
+
+
+def kernels(*names):
+    """Inputs that queued work other than a graph reads: nothing tells their places."""
+    events = [e for e in run(*names) if e["ev"] != "graph"]
+    reads = [{"tensor": number} for number in range(len(names))]
+    return [e if e["ev"] != "compute" else e | {"ev": "kernel", "reads": reads} for e in events]
+
+
+def test_unnamed_tensors_without_a_place_are_two():
+    one, two, three = (ids(kernels(*names)) for names in (["leaf_1"], ["leaf_1", "leaf_2"], ["leaf_1", "leaf_2", ""]))
+    assert [len(found) for found in (one, two, three)] == [1, 2, 3]
+    assert one < two < three
+    assert ids(run("leaf_1")) == ids(run("leaf_2"))  # a graph tells the place
+    assert ids(run("leaf_1", "leaf_2")) == ids(run("leaf_7", ""))
+    assert len(ids(run("leaf_7", ""))) == 2

@@ -11,11 +11,18 @@ import os
 import re
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
 
+from hbtrace.analysis import Options
+from hbtrace.cli.gate import render_comparison
+from hbtrace.cli.output import tell
+from hbtrace.compare.baseline import check, make
+from hbtrace.compare.diff import diff
+from hbtrace.compare.sides import load_side
 from tests.compare.samples import run, write
 from tests.sarif_schema import validate
 
@@ -36,7 +43,8 @@ def sides(tmp_path, monkeypatch):
         if event["ev"] == "graph":
             event["nodes"] = [n for n in event["nodes"] if n["reads"][0]["tensor"] not in (1, 2)]
     late = [{"ev": "graph", "id": 1, "nodes": [{"op": "OP1", "reads": [{"tensor": 1}], "writes": []}]},
-            {"ev": "compute", "backend": 0, "graph": 1}]  # fmt: skip
+            {"ev": "compute", "backend": 0, "graph": 1}, {"ev": "synchronize", "backend": 0},
+            {"ev": "set_direct", "tensor": 1}]  # fmt: skip
     write(Path("head.jsonl"), [*waited, *late])
     Path("s.toml").write_text('[[suppress]]\ntensor = "b"\nreason = "known: 100%"\n')
     return ["base.jsonl", "head.jsonl", "--suppressions", "s.toml"]
@@ -143,6 +151,9 @@ def test_junit(hbtrace, verb):
     assert len(cases) == len(told) == int(suite.get("tests"))
     assert {case.get("name").split(" ")[0] for case in cases} == set(told)
     assert len({(case.get("classname"), case.get("name")) for case in cases}) == len(cases)
+    # All that the schema of Jenkins' xUnit knows in a case and in a suite.
+    assert {part.tag for case in cases for part in case} <= {"skipped", "error", "failure", "system-out", "system-err"}
+    assert {part.tag for part in suite} <= {"testcase", "system-out", "system-err"}
     for kind in ("failure", "skipped"):
         assert len(suite.findall(f"testcase/{kind}")) == int(suite.get({"failure": "failures"}.get(kind, kind)))
     assert code == (1 if int(suite.get("failures")) else 0)
@@ -159,7 +170,107 @@ def test_junit_names_hold_over_states(hbtrace, sides):
 def test_junit_of_nothing_has_a_case(hbtrace, tmp_path):
     clean = write(tmp_path / "c.jsonl", run("a", waits=True))
     (suite,) = Xml.fromstring(hbtrace("diff", clean, clean, "--format", "junit")[1])
-    assert (suite.get("tests"), suite.get("failures"), len(suite)) == ("1", "0", 1)
+    assert (suite.get("tests"), suite.get("failures"), len(suite.findall("testcase"))) == ("1", "0", 1)
+
+
+@pytest.fixture
+def apart(tmp_path):
+    """Sides that cannot be compared, with a race on both."""
+    return [write(tmp_path / f"{n}.jsonl", run("a", ubatches=n)) for n in (3, 2)]
+
+
+APART = "not comparable: ubatches fell from 3 to 2"
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_no_output_is_green_where_comparability_was_required(hbtrace, apart, required):
+    def told(form):
+        code, out, _ = hbtrace("diff", *apart, "--format", form, *(["--require-comparable"] if required else []))
+        assert (code, out.count(APART)) == (4 if required else 0, 1)
+        return out
+
+    (suite,) = Xml.fromstring(told("junit"))
+    cases = {case.get("name").split(" ")[0]: [part.tag for part in case] for case in suite.iter("testcase")}
+    assert (suite.get("errors"), suite.get("tests")) == (("1", "2") if required else ("0", "1"))
+    assert [cases.get("compare"), len(cases)] == ([["error"], 2] if required else [None, 1])
+    level = "error" if required else "warning"
+    assert told("github").startswith(f"::{level} title=hbtrace::{APART}\n")
+    (invocation,) = json.loads(told("sarif"))["runs"][0]["invocations"]
+    assert invocation["executionSuccessful"] is not required
+    assert [n["level"] for n in invocation["toolExecutionNotifications"] if APART in n["message"]["text"]] == [level]
+
+
+def test_what_cannot_be_compared_is_said_before_the_races(hbtrace, apart):
+    for form, race in (("markdown", "\n| "), ("github", " race R-"), ("text", "\nstate ")):
+        out = hbtrace("diff", *apart, "--format", form)[1]
+        assert 0 <= out.find(APART.split(": ")[1]) < out.find(race), form
+
+
+def test_json_lines_say_the_rest_on_standard_error(hbtrace, apart):
+    code, out, err = hbtrace("diff", *apart, "--format", "jsonl", "--require-comparable")
+    assert (code, len(out.splitlines())) == (4, 1)
+    assert err.splitlines()[:2] == [f"warning: {APART}", "warning: not comparable: tokens fell from 96 to 64"]
+    assert [line[:19] for line in err.splitlines()[2:]] == [f"note: coverage {side}" for side in ("base", "head")]
+    assert hbtrace("diff", *apart, "--format", "json")[2] == ""  # the document has a place for all of it
+
+
+def test_what_the_runs_exercised_is_in_every_format(apart, capsys):
+    base, head = (load_side([path], Options(), allow_partial=False) for path in apart)
+    checked = check(make(base, None, folded=False), head, date(2026, 1, 1))
+    for verdict, sides in ((diff(base, head), (" base", " head")), (checked, ("",))):
+        told = {}
+        for form in FORMATS:
+            given = {"format": form, "fail_on": "new", "suppressions": None, "verbose": False}
+            told[form] = render_comparison(verdict, {}, given)
+        assert len(json.loads(told.pop("json"))["coverage"]) == len(sides)
+        tell(verdict, "json")
+        assert capsys.readouterr().err == ""
+        tell(verdict, "jsonl")
+        told["jsonl"] = capsys.readouterr().err
+        for form, text in told.items():
+            text = text.decode() if isinstance(text, bytes) else text
+            assert [text.count(f"coverage{side}: partly: ") for side in sides] == [1] * len(sides), form
+        (suite,) = Xml.fromstring(told["junit"])
+        assert len(suite.findtext("system-out", "").splitlines()) == len(sides)
+        (invocation,) = json.loads(told["sarif"])["runs"][0]["invocations"]
+        assert [n["level"] for n in invocation["toolExecutionNotifications"]].count("note") == len(sides)
+
+
+def test_a_race_that_only_the_baseline_knows_has_no_report(hbtrace, tmp_path):
+    known, clean = str(tmp_path / "known.toml"), write(tmp_path / "c.jsonl", run("a", waits=True))
+    racy = write(tmp_path / "r.jsonl", run("a"))
+    assert hbtrace("baseline", "write", racy, "-o", known)[0] == 0
+    for trace, seen in ((clean, False), (racy, True)):
+        check = ["baseline", "check", known, trace]
+        assert ("RACE (" in hbtrace(*check, "-v")[1]) is seen
+        document = json.loads(hbtrace(*check, "--format", "json")[1])
+        (entry,) = [*document["persisting"], *document["fixed"], *document["not_exercised"]]
+        assert (entry["example"] is not None) is seen
+        (result,) = json.loads(hbtrace(*check, "--format", "sarif")[1])["runs"][0]["results"]
+        assert result.get("occurrenceCount") == (2 if seen else None)
+
+
+def test_verbose_has_the_id_under_each_block(hbtrace, apart):
+    blocks = hbtrace("diff", apart[0], apart[0], "-v")[1].split("RACE (")[1:]
+    ident = hbtrace("diff", apart[0], apart[0])[1].split("persisting  ")[1].split()[0]
+    assert [block.split("\n")[4] for block in blocks] == [f"    id       {ident}"]
+    clean = write(Path(apart[0]).with_name("c.jsonl"), run("a", waits=True))
+    assert "    id  " not in hbtrace("diff", clean, apart[0])[1]
+
+
+def test_a_path_that_is_no_text_breaks_no_format(hbtrace, tmp_path, monkeypatch):
+    """Each has a warning with its path: an unknown event, an unused suppression."""
+    monkeypatch.chdir(tmp_path)
+    trace, file = "p\udcff.jsonl", "s\udcff.toml"
+    write(Path(trace), [*run("a"), {"ev": "frobnicate"}])
+    Path(file).write_text('[[suppress]]\ntensor = "a"\n[[suppress]]\ntensor = "b"\n')
+    good = write(Path("g.jsonl"), run("a"))
+    for verb in (["diff", good, trace], ["analyze", trace], ["analyze", trace, "none\udcff.jsonl"]):
+        for form in ("json", "jsonl", "sarif"):
+            code, out, err = hbtrace(*verb, "--suppressions", file, "--format", form)
+            assert (code, "fault" in err) == (3 if "none" in verb[-1] else 0, False), (verb, form)
+            assert r"s\xff.toml:3: this suppression matches nothing" in err
+            assert r"\udcff" not in out
 
 
 SARIF = {
@@ -203,7 +314,7 @@ def test_sarif(hbtrace, verb):
     for ident, result in results.items():
         is_sarif_result(result, rules)
         assert result["partialFingerprints"]["hbtraceRace/v1"].startswith(ident)
-        assert ("suppressions" in result) == ("suppressed" in told[ident])
+        assert bool(result["suppressions"]) == ("suppressed" in told[ident])
         assert result.get("baselineState") == BASELINE_STATES[told[ident].get("state")]
 
 
@@ -218,7 +329,7 @@ def is_sarif_result(result, rules):
     assert result["kind"] in ("pass", "open", "fail")
     assert (result["level"] == "none") == (result["kind"] != "fail")
     assert result["message"]["text"]
-    assert result["occurrenceCount"] >= 1
+    assert result.get("occurrenceCount", 1) >= 1
     assert all(isinstance(value, str) for value in result["partialFingerprints"].values())
     for location in (*result["locations"], *result["relatedLocations"]):
         has_keys("location", location)

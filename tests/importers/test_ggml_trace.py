@@ -14,7 +14,8 @@ from bytewise_replay import replay
 from sanitizer_model import Sanitizer, Tensor, program
 
 from hbtrace.errors import TraceError
-from hbtrace.importers import GGML_REPORTS, GGML_TRACE, LogFile, foreign_events, ggml_sanitize
+from hbtrace.importers import GGML_REPORTS, GGML_TRACE, LogFile, cut_bytes, foreign_events, ggml_sanitize
+from hbtrace.source import open_source, partial
 from hbtrace.trace import vocabulary
 
 try:
@@ -297,6 +298,41 @@ def test_an_iterator_and_a_file_give_the_same_events(tmp_path: Any) -> None:
     assert list(foreign_events(GGML_TRACE, iter(log))) == expected
     assert list(foreign_events(GGML_TRACE, (line.rstrip(b"\n") for line in log))) == expected
     assert list(foreign_events(GGML_TRACE, LogFile(tmp_path / "run.log"))) == expected
+
+
+LINE = b"san [split   0 -         ] ROCm0      read  ROCm_Host[0+2048] inp_tokens (compute)"
+TAILS = {
+    b"": 0,
+    LINE: 0,
+    b"  read  GPU0  @1  split 0   a (compute)": 0,
+    b"ggml-sched-sanitize: 3 race(s) reported": 0,
+    b" \r": 0,
+    LINE[:-1]: len(LINE) - 1,
+    b"san [spl": 8,
+    b"  read  GPU0  @1  split 0   a (comp": 35,
+    b"llama_perf: x": 13,
+    b"x" * 100_000: 100_000,
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_a_log_that_was_cut_off_in_a_line_is_partial(tmp_path: Path, tail: bytes) -> None:
+    """A last line without newline is whole if it is one of ours: another may have been anything."""
+    whole = b"".join(program(3).log())
+    (tmp_path / "run.log").write_bytes(whole + tail)
+    assert cut_bytes(GGML_TRACE, tmp_path / "run.log") == TAILS[tail]
+    source = open_source(str(tmp_path / "run.log"))
+    rows = sum(batch.num_rows for batch in source.batches())
+    assert (source.dropped_bytes, partial(source)) == (TAILS[tail], TAILS[tail] > 0)
+    assert ("the last line is cut off" in "".join(source.warnings)) == (TAILS[tail] > 0)
+    assert rows >= len(list(ggml_sanitize.events(program(3).log())))
+
+
+def test_utf_16_ends_its_lines_with_two_bytes(tmp_path: Path) -> None:
+    for text, cut in ((LINE.decode() + "\n", 0), (LINE.decode(), 0), (LINE.decode()[:-1], 2 * len(LINE) - 2)):
+        for encoding in ("utf-16-le", "utf-16-be"):
+            (tmp_path / "run.log").write_bytes(f"{LINE.decode()}\n{text}".encode(encoding))
+            assert abs(cut_bytes(GGML_TRACE, tmp_path / "run.log") - cut) <= 1, encoding
 
 
 def long_log(graphs: int) -> Iterator[bytes]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hbtrace.checks.strata import rules
+from hbtrace.checks.strata_coverage import coverage
 from hbtrace.checks.strata_grammar import grammar
 from hbtrace.checks.strata_races import COPY_RACES, copy_race
 from hbtrace.errors import TraceError
+from hbtrace.importers import STRATA_LOG, cut_bytes
 from hbtrace.importers.strata import Settings, events, events_of, identify
 from hbtrace.importers.strata_lines import (
     LayerHashes,
@@ -73,6 +76,66 @@ def test_what_is_told(text: str) -> None:
     found = record(text.encode())
     assert isinstance(found, Told)
     assert (found.what, found.values) == TOLD[text]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("the GDN snapshot ring", "engage"),
+        ("the GDN snapshot ring is on", "engage"),
+        ("the GDN snapshot ring: engaged", "engage"),
+        ("the GDN snapshot ring: 3 buffers a stage, no copy is kept", "engage"),
+        ("GDN snapshot ring unavailable: Metal", "refuse"),
+        ("the GDN snapshot ring is not supported with STRATA_QFUSE", "refuse"),
+        ("the GDN snapshot ring is disabled with SNAP_OVERLAP=0", "refuse"),
+        ("no GDN snapshot ring: graphs were captured before it was set", "refuse"),
+        ("the GDN snapshot ring does not run without STRATA_COMMIT_BATCH", "refuse"),
+        ("the GDN snapshot ring: STRATA_GDN_SPLIT=1, the copy is kept", "refuse"),
+        ("asked for the GDN snapshot ring: looking at the device", "unclear"),
+        ("the GDN snapshot ring may be used", "unclear"),
+    ],
+)
+def test_what_is_said_of_the_ring(line: str, what: str) -> None:
+    found = record(f"strata serve: {line}\n".encode())
+    assert isinstance(found, Told)
+    assert found.what == what
+
+
+def test_a_line_that_is_not_clear_asks_for_the_mode() -> None:
+    text = START.format(2) + "strata serve: the GDN snapshot ring may be used\n" + TRACE
+    warnings: list[str] = []
+    rows = list(events_of([lines(text)], None, warnings))
+    assert warnings[0] == (
+        "line 2: it does not say clearly whether the snapshot ring is on: 'strata serve: the GDN snapshot ring may be used'"
+    )
+    assert warnings[1].startswith("no capture tells the mode: copy is assumed")
+    assert next(row["attrs"]["mode"] for row in rows if row.get("what") == "strata") == "copy"
+    warnings.clear()
+    list(events_of([lines(text)], Settings(mode="ring"), warnings))
+    assert warnings == []
+
+
+def test_a_start_up_line_that_names_the_ring_is_both() -> None:
+    text = "strata serve: --pipeline-windows 3: two verifiers per stage (decode too; the GDN snapshot ring)\n" + TRACE
+    rows = list(events(lines(text)))
+    assert depth(rows) == 3
+    assert next(row["attrs"]["mode"] for row in rows if row.get("what") == "strata") == "ring"
+
+
+def test_new_and_resumed_sessions_are_played() -> None:
+    """A session that reuses nothing is zeroed, one that is resumed restored; what tells neither is neither."""
+    block, end = BLOCK.format(4), "T 7\nDONE 1 5 1.0 2.0 stop"
+    text = block + end + " 0 0 0\n" + block + "RESUME\n" + end + " 0 0 0\n" + block + end + " 0 0 3\n"
+    text += block + end + "\n" + block + "REUSED 0\n" + end + "\n"
+    rows = list(events(lines(text), Settings(mode="ring")))
+    seen: dict[int, str] = {}
+    for row in rows:
+        if row.get("what") == "request":
+            number = row["attrs"]["request"]
+        elif row.get("what") == "session":
+            seen[number] = row["attrs"]["do"]
+    assert seen == {0: "zero", 1: "restore", 4: "zero"}
+    assert not rules(rows)
 
 
 def test_a_state_hash_has_twelve_items() -> None:
@@ -219,6 +282,27 @@ def test_a_capture_that_ends_inside_a_request_says_so() -> None:
     assert log.unassigned == ["1 tokens after the last DONE: the capture ends inside a request"]
 
 
+def test_a_request_without_its_end_is_marked() -> None:
+    """The model ends each request; that the log did not is said where it does."""
+    block = "# request p0={}\n0.100 L0 0 1 0\n0.200 F0 0 1 0\n0.300 L1 0 1 0\n0.400 F1 0 1 0\n0.500 V 0 0 0\n"
+    text = block.format(4) + "T 7\nDONE 1 5 1.0 2.0 stop 0 0 0\n"
+    for log, cut in ((text, 0), (text + block.format(9), 1), (text + "T 8\n", 1), (block.format(4), 0)):
+        rows = list(events(lines(log)))
+        ends = [row["attrs"] for row in rows if row.get("what") == "request" and row["attrs"]["do"] == "end"]
+        assert [attrs.get("cut", False) for attrs in ends][-1] == bool(cut)
+        assert sum("cut" in attrs for attrs in ends) == cut
+        assert coverage(rows).unended == cut
+
+
+TAILS = {"": 0, "0.500 V 0 0 0": 0, "0.500 V 0 0": 11, "DO": 2, "DONE 1 5": 0, f"T {'9' * 5000}": 0}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_a_log_that_was_cut_off_in_a_line_is_partial(tmp_path: Path, tail: str) -> None:
+    (tmp_path / "run.log").write_text(TRACE + tail)
+    assert cut_bytes(STRATA_LOG, tmp_path / "run.log") == TAILS[tail]
+
+
 TRACE = "# request p0=4\n0.100 L0 0 2 0\n0.200 F0 0 2 0\n"
 START = "strata serve: --pipeline-windows {}: two verifiers per stage (decode too)\n"
 LONG = "9" * 5000
@@ -297,3 +381,128 @@ def test_a_mode_that_nothing_tells_is_said_to_be_assumed(text: str, mode: str | 
     assert [warning[:51] for warning in warnings] == ["no capture tells the mode: copy is assumed; hbtrace"] * assumed
     assert rows[0]["notes"].endswith("No capture tells the mode: copy is assumed.") == assumed
     assert "itself says" not in rows[0]["notes"]
+
+
+def test_a_sound_imported_log_checks_clean(tmp_path: Path) -> None:
+    """Its start-up line, its switch echo and whatever else it says are no notes that a rule reads."""
+    from hbtrace.checks import check
+
+    path = tmp_path / "run.log"
+    switch = "strata pipeline switch: pw=2 theta=0.5 line=7 text=no on=yes stage=first\n"
+    path.write_text(switch + write_logs(run("ring", hashes=True)).mixed)
+    assert [finding for finding in check(str(path)).findings if finding.severity != "info"] == []
+    said = {row["what"]: row["attrs"] for row in events(path.read_bytes().splitlines()) if row["ev"] == "note"}
+    assert (said["start"]["windows"], said["switch"]["line"]) == (2, 1)
+    assert said["switch"]["text"] == switch.strip()
+
+
+def test_notes_that_rules_read_are_listed() -> None:
+    from hbtrace.checks.strata import Protocol
+    from hbtrace.checks.strata_coverage import Exerciser
+    from hbtrace.checks.strata_findings import READ, is_sound
+    from hbtrace.checks.strata_grammar import Grammar
+
+    counted = {name.removeprefix("_on_") for name in dir(Exerciser) if name.startswith("_on_")}
+    assert {*Protocol()._handlers, *Grammar()._handlers, *counted} == READ
+    assert not is_sound("commit", {"stage": "first", "seq": 0, "verifier": 0, "kind": "spec commit"})
+
+
+def test_stages_above_nine() -> None:
+    made = write_logs(run("ring", stages=11))
+    rows = list(events(lines(made.mixed)))
+    assert next(row["attrs"]["stages"] for row in rows if row.get("what") == "strata") == 11
+    assert not rules(rows)
+    assert not grammar(rows)
+    with pytest.raises(TraceError, match=r"^line 2: L16 is beyond the 16 stages that are played"):
+        list(events(lines("# request p0=4\n0.100 L16 0 2 0\n")))
+
+
+BLOCK = "# request p0={}\n0.100 L0 0 1 0\n0.200 F0 0 1 0\n0.300 L1 0 1 0\n0.400 F1 0 1 0\n0.500 V 0 0 0\n"
+SUMMARY = "strata pipeline: {} windows in 9.0 ms (9.00 ms/window): 0 speculative, 0 on the path, 0 rolled back,"
+SUMMARY += " 0 below the gate (theta 0.50)\n"
+SERIAL = "strata serve: a request with logprobs decodes serially\n"
+HASHED = HASH.replace("L=41", "L={}") + " pooled_full=08 ple_prev=17,29\n"
+
+
+def done(prompt: int, tokens: int = 1) -> str:
+    return "T 7\n" * tokens + f"DONE {tokens} {prompt} 1.0 2.0 stop 0 0 0\n"
+
+
+def read(*captures: str) -> Log:
+    return read_logs([lines(text) for text in captures])
+
+
+def kinds(*captures: str) -> list[str]:
+    rows = events_of([lines(text) for text in captures])
+    return [row["attrs"]["kind"] for row in rows if row.get("what") == "request" and row["attrs"]["do"] == "begin"]
+
+
+def test_a_lost_trace_is_no_serial_request() -> None:
+    """Three requests, the second's trace is missing: its summary says that there was one, and whose it is."""
+    trace = BLOCK.format(4) + BLOCK.format(6)
+    stderr = "".join(SUMMARY.format(1) + HASHED.format(length) for length in (6, 7, 8))
+    stdout = done(5) + done(6) + done(7)
+    assert kinds(trace, stderr, stdout) == ["pipelined", "untraced", "pipelined"]
+    log = read(trace, stderr, stdout)
+    assert [request.timing_line for request in log.requests] == [1, 3, 5]
+    assert log.unassigned == []
+    rows = list(events_of([lines(text) for text in (trace, stderr, stdout)]))
+    assert not grammar(rows)
+    covered = coverage(rows)
+    assert (covered.untraced, covered.serial, covered.serial_after_pipelined) == (1, 0, 0)
+    assert "1 of 3 requests have no pipeline trace in the log, and are not covered" in covered.told()
+
+
+def test_the_trace_alone_with_replies_tells_nothing_of_a_request_without_one() -> None:
+    assert kinds(BLOCK.format(4), done(5) + done(6)) == ["pipelined", "untraced"]
+    assert kinds(BLOCK.format(4), SERIAL, done(5) + done(6)) == ["pipelined", "serial"]
+
+
+def test_equal_prompts_are_told_apart_by_what_standard_error_says() -> None:
+    """The first was decoded serially; its reason stands before its hash."""
+    trace, stdout = BLOCK.format(4) + BLOCK.format(4), done(5) + done(5, 2) + done(5, 3)
+    stderr = SERIAL + HASHED.format(6) + SUMMARY.format(1) + HASHED.format(7) + SUMMARY.format(1) + HASHED.format(8)
+    assert kinds(trace, stderr, stdout) == ["serial", "pipelined", "pipelined"]
+    without_a_hash = stderr.replace(HASHED.format(6), "")
+    assert kinds(trace, without_a_hash, stdout) == ["serial", "pipelined", "pipelined"]
+    behind = HASHED.format(6) + SERIAL + HASHED.format(7) + SUMMARY.format(1) + HASHED.format(8) + SUMMARY.format(1)
+    assert kinds(trace, behind, stdout) == ["serial", "pipelined", "pipelined"]
+    log = read(BLOCK.format(4), done(5) + done(5))
+    assert log.unassigned == ["line 1: a pipeline trace with p0=4 fits several requests: taken as of request 0"]
+
+
+def test_a_lost_hash_shifts_no_other() -> None:
+    """Lengths tell whose each is; where they do not, it is nobody's, and that is said."""
+    stdout = done(5) + done(9) + done(20)
+    log = read(BLOCK.format(4), HASHED.format(6) + HASHED.format(21), stdout)
+    assert [request.hash and request.hash.items["L"] for request in log.requests] == ["6", None, "21"]
+    assert log.unassigned == []
+    log = read(BLOCK.format(4), HASHED.format(6) + HASHED.format(6), done(5) * 3)
+    assert [request.hash for request in log.requests] == [None] * 3
+    said = [sentence for sentence in log.unassigned if "hash" in sentence]
+    assert said == [f"line {line}: a state hash with L=6 is of no request that can be told" for line in (1, 2)]
+    warnings: list[str] = []
+    list(events_of([lines(BLOCK.format(4)), lines(HASHED.format(6) * 2), lines(done(5) * 3)], None, warnings))
+    assert set(said) <= set(warnings)
+
+
+def test_summaries_without_hashes_go_by_their_windows() -> None:
+    two = BLOCK.format(5) + "0.600 L0 1 1 0\n0.700 F0 1 1 0\n0.800 L1 1 1 0\n0.900 F1 1 1 0\n1.000 V 1 0 0\n"
+    log = read(BLOCK.format(4) + two, SUMMARY.format(2), done(5) + done(6))
+    assert [request.timing and request.timing.windows for request in log.requests] == [None, 2]
+    log = read(BLOCK.format(4) + two, SUMMARY.format(7), done(5) + done(6))
+    assert [request.timing for request in log.requests] == [None, None]
+    assert log.unassigned == ["line 1: a summary of 7 windows is of no trace that can be told"]
+
+
+def test_what_stands_behind_its_reply_is_not_the_next_requests() -> None:
+    """A server that flushes its reply first: every hash and summary comes behind its DONE."""
+    late = "".join(BLOCK.format(n) + done(n + 1) + SUMMARY.format(1) + HASHED.format(n + 2) for n in (4, 30, 60))
+    log = read(late)
+    assert [request.hash and request.hash.items["L"] for request in log.requests] == ["6", "32", "62"]
+    assert [bool(request.timing) for request in log.requests] == [True] * 3
+    assert (log.cut, log.unassigned) == (False, [])
+    cut = BLOCK.format(4) + done(5) + BLOCK.format(30) + HASHED.format(32) + done(31) + BLOCK.format(60)
+    log = read(cut + HASHED.format(62))
+    assert [request.hash and request.hash.items["L"] for request in log.requests] == [None, "32", "62"]
+    assert log.cut
