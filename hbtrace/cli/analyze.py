@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 from hbtrace.cli.gate import FORMATS, gate_options
 from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import HbtraceError, UsageError
+from hbtrace.names import as_text, harmless
 
 if TYPE_CHECKING:
     from hbtrace.analysis import Options, Outcome
@@ -57,9 +57,8 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
     """
     from hbtrace.cli.gate import exit_code, load_suppressions, replay_settings
-    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.output import open_output, terminal_width, warn
 
-    given["output"] = output
     if given["every"] and given["limit"]:
         raise UsageError("give --all or --limit, not both")
     if traces.count("-") > 1:
@@ -72,7 +71,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     codes: list[int] = []
     outcomes: list[Outcome] = []
     with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
-        show = _Shower(write, given, several=len(traces) > 1)
+        show = _Shower(write, given, several=len(traces) > 1, width=terminal_width(output))
         for path in traces:
             try:
                 outcomes += _one(path, options, show)
@@ -115,9 +114,9 @@ def _verdict(outcomes: Iterable[Outcome], suppressions: Suppressions | None) -> 
     verdict = Verdict("analyze")
     for outcome in outcomes:
         verdict.findings += findings_of(outcome.selection, outcome.path)
-        verdict.notes += [f"{outcome.path}: {remark}" for remark in outcome.remarks]
         path = f"{outcome.path}: "
-        verdict.warnings += [path + warning.removeprefix(path) for warning in outcome.warnings]
+        verdict.notes += [as_text(path + remark) for remark in outcome.remarks]
+        verdict.warnings += [as_text(path + warning.removeprefix(path)) for warning in outcome.warnings]
     verdict.findings.sort(key=lambda finding: (finding.trace, finding.ident))
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
     return verdict
@@ -125,6 +124,7 @@ def _verdict(outcomes: Iterable[Outcome], suppressions: Suppressions | None) -> 
 
 def _say_what_matches_nothing(options: Options, outcomes: Sequence[Outcome]) -> None:
     """A filter of which no trace has ever heard may be a typing error: `no race` then means nothing."""
+    from hbtrace.cli.output import note
     from hbtrace.compare.sides import in_neither, unmatched
 
     nowhere: dict[str, set[str]] | None = None
@@ -133,14 +133,15 @@ def _say_what_matches_nothing(options: Options, outcomes: Sequence[Outcome]) -> 
     for option, values in (nowhere or {}).items():
         for value in sorted(values):
             where = "the trace" if len(outcomes) == 1 else "any trace"
-            click.echo(f"note: --{option} {value}: matches no {option} of {where}", err=True)
+            note([f"--{option} {value}: matches no {option} of {where}"])
 
 
 class _Shower:
     """Writes text and lines trace by trace, documents at the end."""
 
-    def __init__(self, write: Write, given: dict[str, Any], *, several: bool) -> None:
+    def __init__(self, write: Write, given: dict[str, Any], *, several: bool, width: int | None) -> None:
         self._write = write
+        self._width = width
         self._given = given
         self._form = given["format"]
         self._several = several
@@ -150,36 +151,36 @@ class _Shower:
 
     def failed(self, path: str, error: HbtraceError) -> None:
         """A trace of several that could not be analyzed: said at once, and in the document."""
-        click.echo(f"hbtrace: {error}", err=True)
+        from hbtrace.cli.output import say
+
+        say(f"hbtrace: {error}")
         self._failures.append({"path": path, "error": str(error), "exit_code": error.exit_code})
 
     @property
     def errors(self) -> list[str]:
-        return [failure["error"] for failure in self._failures]
+        return [as_text(failure["error"]) for failure in self._failures]
 
     def trace(self, outcome: Outcome) -> None:
-        from hbtrace.cli.output import warn
+        from hbtrace.cli.output import note, warn
 
         if self._form == "text":
             from hbtrace.report import text
 
             warn(outcome.warnings)
-            given = self._given
             self._heading(outcome.path)
             self._write(
                 text.render(
-                    outcome,
-                    verbose=given["verbose"],
-                    colour=given["output"] is None and sys.stdout.isatty(),
-                    suppression=given["gen_suppressions"],
+                    outcome, verbose=self._given["verbose"], suppression=self._given["gen_suppressions"],
+                    width=self._width,
                 )
-            )
+            )  # fmt: skip
         elif self._form == "jsonl":
             from hbtrace.report import json
 
             warn(outcome.warnings)
             for line in json.lines(outcome):
                 self._write(line)
+            note(f"{outcome.path}: {remark}" for remark in outcome.remarks)
 
     def reports(self, path: str, reports: Reports) -> None:
         """A log of nothing but RACE blocks cannot be replayed: say what is in it."""
@@ -199,11 +200,11 @@ class _Shower:
 
             self._write(json.document(outcomes, self._failures, several=self._several))
         elif self._form not in ("text", "json", "jsonl"):
-            self._write(render_verdict(verdict, self._form, self._given["fail_on"]))
+            self._write(render_verdict(verdict, self._given))
 
     def _heading(self, path: str) -> None:
         if self._several:
-            self._write(f"{chr(10) if self._shown else ''}== {path}\n\n")
+            self._write(f"{chr(10) if self._shown else ''}== {harmless(path)}\n\n")
         self._shown += 1
 
 

@@ -35,7 +35,8 @@ def _spelled_out(args: list[str]) -> list[str]:
     epilog="""\b
 Examples:
   hbtrace diff base.arrow head.arrow
-  hbtrace diff 'runs/main/*.arrow' runs/branch --require-comparable --format markdown -o diff.md
+  hbtrace diff 'runs/main/*.arrow' runs/branch --require-comparable \\
+    --format markdown -o diff.md
   hbtrace diff --state off1.log off2.log --against on1.log on2.log
 """
 )
@@ -60,7 +61,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole, 4 not comparable.
     """
     from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings
-    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.output import open_output, tell
     from hbtrace.compare.diff import diff
     from hbtrace.compare.sides import check_filters, load_side
 
@@ -76,11 +77,13 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     check_filters(options.filters, sides)
     verdict = diff(*sides)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
+    if given["require_comparable"]:
+        verdict.errors += verdict.reasons
     before, after = (side.counters for side in sides)
     workload = {name: (before[name], after[name]) for name in before}
     with open_output(output, force=force, inputs=(base, head), form=given["format"]) as write:
         write(render_comparison(verdict, workload, given))
-    warn(verdict.warnings)
+    tell(verdict, given["format"])
     if given["require_comparable"] and not verdict.comparable:
         return 4
     return exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])

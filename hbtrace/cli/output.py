@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from hbtrace.errors import UsageError
+from hbtrace.names import harmless
+
+if TYPE_CHECKING:
+    from hbtrace.compare.findings import Verdict
 
 Write = Callable[[str | bytes], None]
 
@@ -57,7 +61,7 @@ def refuse_inputs(path: str | None, inputs: Iterable[str]) -> None:
 
     for source in inputs:
         members = glob.glob(os.path.join(glob.escape(source), "*"))
-        files = [source, *glob.glob(source), *(file for file in members if Path(file).suffix in SUFFIXES)]
+        files = [source, *glob.glob(source, recursive=True), *(file for file in members if Path(file).suffix in SUFFIXES)]
         if any(os.path.exists(file) and os.path.samefile(file, path) for file in files):
             raise UsageError(f"{path} is what is being read; name another file for the output")
 
@@ -103,8 +107,14 @@ def show(data: str | bytes) -> None:
     if isinstance(data, str) and width is not None:
         from hbtrace.report.fit import fit
 
-        data = fit(data, width)
+        data = fit("\n".join(map(_on_terminal, data.split("\n"))), width)
     _to_stdout(data)
+
+
+def _on_terminal(line: str) -> str:
+    """The first line of a report in red. The four lines have names as they are, but none must steer a terminal."""
+    line = harmless(line)
+    return f"\x1b[1;31m{line}\x1b[0m" if line.startswith("RACE (") else line
 
 
 def terminal_width(output: str | None) -> int | None:
@@ -112,7 +122,26 @@ def terminal_width(output: str | None) -> int | None:
     return get_terminal_size().columns if output is None and sys.stdout.isatty() else None
 
 
+def say(sentence: str) -> None:
+    """A line on standard error, so that the result can be piped; a name in it cannot make it two."""
+    click.echo(harmless(sentence), err=True)
+
+
 def warn(sentences: Iterable[str]) -> None:
-    """Warnings go to standard error, so that the result can be piped."""
     for sentence in sentences:
-        click.echo(f"warning: {sentence}", err=True)
+        say(f"warning: {sentence}")
+
+
+def note(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        say(f"note: {sentence}")
+
+
+def tell(verdict: Verdict, form: str) -> None:
+    """What stands beside a comparison's result: warnings, and of JSON lines all that is said of no race."""
+    if form == "jsonl":
+        from hbtrace.compare.worth import lines
+
+        warn(dict.fromkeys([*verdict.errors, *verdict.reasons]))
+        note([*verdict.notes, *lines(verdict.coverage)])
+    warn(verdict.warnings)

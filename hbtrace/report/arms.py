@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from hbtrace.compare.arms import ArmsVerdict, Speed
+from hbtrace.report.text import page
 
 
 def render_text(verdict: ArmsVerdict, *, verbose: bool = False) -> str:
@@ -21,18 +22,24 @@ def render_text(verdict: ArmsVerdict, *, verbose: bool = False) -> str:
             lines.append(f"  run {found.run + 1}, request {found.request}: {found.verdict}: {found.first}")
         elif found.stale:
             lines.append(f"  run {found.run + 1}, request {found.request}: equal; only stale cells differ")
+        elif found.drafts:
+            lines.append(
+                f"  run {found.run + 1}, request {found.request}: equal; drafts accepted/offered are {found.drafts}"
+            )
         elif verbose:
             lines.append(f"  run {found.run + 1}, request {found.request}: equal")
     lines += [f"  {note}" for note in verdict.notes]
     if verdict.speeds:
         lines.append("speed")
         lines += [_speed(speed) for speed in verdict.speeds]
-    return "\n".join(lines) + "\n"
+    return page(lines)
 
 
 def _speed(speed: Speed) -> str:
     before, after = speed.means
-    told = speed.why if speed.claim is None else f"{speed.claim:+.1%}"
+    told = f"{speed.claim:+.1%}" if speed.claim is not None else speed.why
+    if speed.claim is not None and speed.why:
+        told += f" ({speed.why})"
     return f"  {speed.name}: off {before:.2f}, on {after:.2f}, spread {speed.spread:.2f}: {told}"
 
 
@@ -47,7 +54,7 @@ def document(verdict: ArmsVerdict) -> str:
         "not_comparable": verdict.count("not comparable"),
         "requests": [
             {"run": found.run, "request": found.request, "verdict": found.verdict, "first": found.first,
-             "stale": found.stale, "reply": found.replied, "state_hash": found.hashed}
+             "stale": found.stale, "reply": found.replied, "state_hash": found.hashed, "drafts": found.drafts}
             for found in verdict.requests
         ],
         "comparable": {"ok": verdict.comparable, "reasons": verdict.problems},

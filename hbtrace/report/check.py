@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from hbtrace.checks.model import count
-from hbtrace.report.text import table
+from hbtrace.names import as_text
+from hbtrace.report.json import unread
+from hbtrace.report.tables import fitted
+from hbtrace.report.text import page
 
 if TYPE_CHECKING:
     from hbtrace.checks import Checked
@@ -20,13 +23,14 @@ FORMAT: Final = 1
 _JSON: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 _ROWS: Final = 8
 _WIDTH: Final = 100
+"""Characters of a line where no terminal says how many it has."""
 
 
-def render(checked: Checked, unmet: Sequence[str]) -> str:
-    """Everything that is printed of one trace."""
+def render(checked: Checked, unmet: Sequence[str], width: int | None = None) -> str:
+    """Everything that is printed of one trace. width: of the terminal, if it goes to one."""
     lines: list[str] = []
     for finding in checked.findings:
-        lines += _finding(finding)
+        lines += _finding(finding, width or _WIDTH)
     if lines:
         lines.append("")
     rows = [
@@ -35,44 +39,45 @@ def render(checked: Checked, unmet: Sequence[str]) -> str:
         if judgement.status != "findings"
     ]
     if rows:
-        lines += [*table(("check", "status", ""), rows), ""]
-    lines += _summary(checked)
+        lines += [*fitted(("check", "status", ""), rows, width=width), ""]
+    lines += _summary(checked, width or _WIDTH)
     lines += [f"required: {sentence}" for sentence in unmet]
-    return "\n".join(lines) + "\n"
+    return page(lines)
 
 
-def _finding(finding: Finding) -> list[str]:
+def _finding(finding: Finding, width: int) -> list[str]:
     head = f"{finding.severity} [{finding.id}] "
-    lines = textwrap.wrap(head + finding.message, _WIDTH, subsequent_indent="  ", break_long_words=False)
+    lines = textwrap.wrap(head + finding.message, width, subsequent_indent="  ", break_long_words=False)
     if finding.rows:
         more = f" and {len(finding.rows) - _ROWS} more" if len(finding.rows) > _ROWS else ""
         lines.append(f"  rows {', '.join(map(str, finding.rows[:_ROWS]))}{more}")
     return lines
 
 
-def _summary(checked: Checked) -> list[str]:
+def _summary(checked: Checked, width: int) -> list[str]:
     kinds = [(word, sum(f.severity == word for f in checked.findings)) for word in ("error", "warning", "info")]
     found = ", ".join(f"{number} {word}" + ("s" if number != 1 and word != "info" else "") for word, number in kinds)
     lines = [f"{found} in {checked.rows:,} rows"]
     if checked.races:
         sorts = ", ".join(f"{sort} {number}" for sort, number in sorted(checked.sorts.items()))
+        unnamed = "" if checked.failed else "; they break no rule, so only analyze fails on them"
         lines.append(
             f"{count(checked.races, 'report')} of {count(checked.distinct, 'distinct race')} ({sorts});"
-            " hbtrace analyze shows them"
+            f" hbtrace analyze shows them{unnamed}"
         )
     else:
         lines.append("no race")
-    return [*lines, *coverage_lines(checked.coverage)]
+    return [*lines, *coverage_lines(checked.coverage, width)]
 
 
-def coverage_lines(coverage: Coverage) -> list[str]:
+def coverage_lines(coverage: Coverage, width: int) -> list[str]:
     """The verdict, its counters, and what to change in the run."""
     lines = [f"coverage: {coverage.verdict}"]
     lines += [f"  {reason}" for reason in coverage.reasons]
     counters = ", ".join(f"{name} {number}" for name, number in coverage.counters.items())
-    lines += textwrap.wrap(counters, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    lines += textwrap.wrap(counters, width, initial_indent="  ", subsequent_indent="  ")
     for sentence in coverage.told:
-        lines += textwrap.wrap(sentence, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+        lines += textwrap.wrap(sentence, width, initial_indent="  ", subsequent_indent="  ")
     lines += [f"  try: {advice}" for advice in coverage.advice]
     if coverage.reports:
         lines.append(coverage.hidden_line())
@@ -82,7 +87,7 @@ def coverage_lines(coverage: Coverage) -> list[str]:
 def trace_object(checked: Checked, unmet: Sequence[str]) -> dict[str, Any]:
     """One trace of the JSON document."""
     return {
-        "trace": {"path": checked.path, "rows": checked.rows, "dropped_bytes": checked.dropped_bytes},
+        "trace": {"path": as_text(checked.path), "rows": checked.rows, "dropped_bytes": checked.dropped_bytes},
         "findings": [
             {"id": f.id, "severity": f.severity, "rows": f.rows, "message": f.message, "count": f.count}
             for f in checked.findings
@@ -93,14 +98,14 @@ def trace_object(checked: Checked, unmet: Sequence[str]) -> dict[str, Any]:
         "sorts": checked.sorts,
         "coverage": checked.coverage.to_object(),
         "unmet": list(unmet),
-        "warnings": checked.warnings,
+        "warnings": [as_text(warning) for warning in checked.warnings],
     }
 
 
 def document(traces: Sequence[dict[str, Any]], errors: Sequence[dict[str, Any]] = (), *, several: bool) -> str:
     """The JSON document of one trace, or of several; `errors`: `path`, `error`, `exit_code` of those not read."""
     whole: dict[str, Any] = {"format": FORMAT}
-    whole |= {"traces": list(traces), "errors": list(errors)} if several else traces[0]
+    whole |= {"traces": list(traces), "errors": unread(errors)} if several else traces[0]
     return orjson.dumps(whole, option=_JSON).decode()
 
 
@@ -109,14 +114,18 @@ def rule_object(rule: type[Rule]) -> dict[str, str]:
     return {key: getattr(rule, key) for key in keys}
 
 
-def list_text(rules: Sequence[type[Rule]]) -> str:
-    return "\n".join(table(("check", "worst", "what"), [(r.id, r.severity, r.title) for r in rules])) + "\n"
+def list_text(rules: Sequence[type[Rule]], width: int | None = None) -> str:
+    rows = [(r.id, r.severity, r.title) for r in rules]
+    return "\n".join(fitted(("check", "worst", "what"), rows, width=width)) + "\n"
 
 
 def rules_json(rules: Sequence[type[Rule]]) -> str:
     return orjson.dumps([rule_object(rule) for rule in rules], option=_JSON).decode()
 
 
-def explain_text(rule: type[Rule]) -> str:
-    """The documentation entry of a rule."""
-    return f"{rule.id} ({rule.severity}): {rule.title}\n\n{rule.why}\n\n{rule.about}\n\nNeeds: {rule.needs}.\n"
+def explain_text(rule: type[Rule], width: int | None = None) -> str:
+    """The documentation entry of a rule; its paragraphs are filled anew for a terminal."""
+    text = f"{rule.id} ({rule.severity}): {rule.title}\n\n{rule.why}\n\n{rule.about}\n\nNeeds: {rule.needs}."
+    if width is not None:
+        text = "\n\n".join(textwrap.fill(paragraph, width, break_long_words=False) for paragraph in text.split("\n\n"))
+    return text + "\n"

@@ -15,11 +15,11 @@ import orjson
 
 from hbtrace import __version__
 from hbtrace.checks.model import SEVERITIES, count
+from hbtrace.names import as_text
 from hbtrace.report.github import annotation
 from hbtrace.report.junit import clean
 from hbtrace.report.markdown import escaped, row
 from hbtrace.report.sarif import SCHEMA
-from hbtrace.report.words import as_text
 
 if TYPE_CHECKING:
     from hbtrace.checks import Checked
@@ -99,7 +99,7 @@ def _notes(traces: Sequence[Told], *, errors: bool = True) -> list[str]:
 def _warnings(traces: Sequence[Told]) -> list[str]:
     """What was lost or is wrong in the traces."""
     return [
-        f"{told.name}: {warning.removeprefix(f'{told.name}: ')}"
+        f"{told.name}: {as_text(warning).removeprefix(f'{told.name}: ')}"
         for told in traces
         if told.checked is not None
         for warning in told.checked.warnings

@@ -9,10 +9,12 @@ import orjson
 from hbtrace.compare.findings import Finding, Verdict
 from hbtrace.compare.sides import Occurrences
 from hbtrace.compare.worth import lines as coverage_lines
+from hbtrace.names import harmless
 from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.markdown import headline
-from hbtrace.report.text import block, table
-from hbtrace.report.words import columns, count, reported, short_kind, sides, tensors
+from hbtrace.report.tables import table
+from hbtrace.report.text import block, details
+from hbtrace.report.words import columns, count, is_seen, reported, short_kind, sides, tensors
 
 _STATES = ("new", "moved", "persisting", "not exercised", "fixed")
 
@@ -24,9 +26,10 @@ def render_text(
 
     """
     counted = [finding for finding in verdict.findings if finding.suppression is None]
-    said = [*verdict.reasons, *verdict.notes]
-    parts = ["\n".join(said)] if said else []
-    parts += [block(finding.report) for finding in counted if finding.state == "new" or verbose]
+    said = dict.fromkeys([*verdict.errors, *verdict.reasons, *verdict.notes])
+    parts = ["\n".join(map(harmless, said))] if said else []
+    shown = [finding for finding in counted if is_seen(finding) and (finding.state == "new" or verbose)]
+    parts += [_block(finding, verbose=verbose) for finding in shown]
     parts.append(headline(verdict, counted))
     if counted:
         parts.append("\n".join(_table(counted, verdict)))
@@ -35,10 +38,14 @@ def render_text(
         rows = [(name.replace("_", " "), f"{b:,}", f"{h:,}") for name, (b, h) in workload.items()]
         parts.append("\n".join(table(head, rows, right=frozenset({1, 2}))))
     if told := coverage_lines(verdict.coverage):
-        parts.append("\n".join(told))
+        parts.append("\n".join(map(harmless, told)))
     if verdict.suppressed:
         parts.append(f"suppressed: {count(verdict.suppressed, 'distinct race')}")
     return "\n\n".join(parts) + "\n"
+
+
+def _block(finding: Finding, *, verbose: bool) -> str:
+    return "\n".join([block(finding.report), *(details(finding.report, finding.ident) if verbose else [])])
 
 
 def _table(findings: list[Finding], verdict: Verdict) -> list[str]:
@@ -87,7 +94,7 @@ def _entry(finding: Finding) -> dict[str, Any]:
         "signature": finding.report.signature,
         "base": _occurrences(finding.base),
         "head": _occurrences(finding.head),
-        "example": report_object(finding.report, finding.ident),
+        "example": report_object(finding.report, finding.ident) if is_seen(finding) else None,
     }
     if finding.was is not None:
         entry["was"] = finding.was

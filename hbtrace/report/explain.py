@@ -7,10 +7,13 @@ from typing import Any, Final
 import orjson
 
 from hbtrace.explain.chain import NEVER
+from hbtrace.explain.consequence import DOUBTFUL
 from hbtrace.explain.explanation import Explanation
 from hbtrace.explain.witness import Lane, Version
+from hbtrace.names import as_text
 from hbtrace.report.json import FORMAT, report_object
-from hbtrace.report.text import block, table
+from hbtrace.report.tables import table
+from hbtrace.report.text import block, page
 from hbtrace.report.triage import missing_order, window_text
 from hbtrace.report.words import count
 
@@ -22,9 +25,8 @@ def render(found: Explanation, width: int | None = None) -> str:
     """Everything `explain` prints. width: of the terminal, as in `text.table`."""
     report, window = found.report, found.window
     head = f"{found.ident} of {found.cause.ident}: {missing_order(found.cause)}"
-    more = [f"  ... and {count(found.others, 'more report')} of this"] if found.others else []
+    told = [*_others(found), f"  window: {window_text(window, window)}"]
     parts = [
-        [head, "", block(report), *more, f"  window: {window_text(window, window)}"],
         _side("earlier", found, 0),
         _side("current", found, 1),
         _knowledge(found),
@@ -33,7 +35,15 @@ def render(found: Explanation, width: int | None = None) -> str:
         _consequence(found),
         _mend(found),
     ]
-    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+    return "\n".join([page([head]), block(report), page(told), *map(page, parts)])
+
+
+def _others(found: Explanation) -> list[str]:
+    """What else the id means: a cause, and a row, can have several distinct races."""
+    if not found.others:
+        return []
+    races = f" ({found.races} distinct races)" if found.races > 1 else ""
+    return [f"  ... and {count(found.others, 'more report')} of this {found.means}{races}"]
 
 
 def _side(title: str, found: Explanation, which: int) -> list[str]:
@@ -127,27 +137,34 @@ def _drawing(found: Explanation, width: int | None) -> list[str]:
         first = next(place for place, lane in enumerate(lanes) if lane.mark != "version")
         what = f"    ... {count(hidden, 'event')} that {found.report.current.actor} waits for"
         lines.insert(1 + first, what)
-    return [*lines, "  V: the version that was read   C: the current side   E: the earlier side"]
+    legend = "  V: the version that was read   C: the current side   E: the earlier side"
+    if any(lane.mark == "reader" for lane in lanes):
+        legend += "   R: the read that sees another version"
+    return [*lines, legend]
 
 
 def _cell(lane: Lane, found: Explanation) -> str:
-    mark = {"earlier": "E ", "current": "C ", "version": "V "}.get(lane.mark, "  ")
+    mark = {"earlier": "E ", "current": "C ", "version": "V ", "reader": "R "}.get(lane.mark, "  ")
     return f"{mark}{lane.row} {found.words.get(lane.row, '')}"
 
 
 def _consequence(found: Explanation) -> list[str]:
     consequence = found.consequence
     lines = [f"consequence: {consequence.verdict}: {consequence.why}"]
-    if consequence.verdict == "dead" and found.trail:
-        spread = max(size for _, size in found.trail)
-        last = found.trail[-1][0]
+    if consequence == DOUBTFUL and found.trail.doubt >= 0:
+        row = found.trail.doubt
+        lines.append(f"  the first such range is in row {row}: {found.words.get(row, '')}")
+    sizes = found.trail.sizes
+    if consequence.verdict == "dead" and sizes:
+        spread = max(size for _, size in sizes)
+        last = sizes[-1][0]
         lines.append(f"  {count(spread, 'byte')} can hold another value at most, until row {last} overwrites it")
     return lines
 
 
 def _mend(found: Explanation) -> list[str]:
     lines = [f"mend: {found.advice.text}"]
-    return lines + [f"  hbtrace whatif {found.path} {rule}" for rule in found.advice.rules]
+    return lines + [f"  hbtrace whatif {found.path} {rule}" for rule in found.advice.typed]
 
 
 def document(found: Explanation) -> bytes:
@@ -155,7 +172,7 @@ def document(found: Explanation) -> bytes:
     chain, shown = found.chain, found.witness
     whole: dict[str, Any] = {
         "format": FORMAT,
-        "trace": {"path": found.path},
+        "trace": {"path": as_text(found.path)},
         "id": found.ident,
         "cause": found.cause.ident,
         "missing": missing_order(found.cause),

@@ -8,13 +8,13 @@ from typing import Final
 _CODE: Final = re.compile("\x1b\\[[0-9;]*m")
 _GAP: Final = re.compile(" {2,}")
 _HANGING: Final = 4
-_NARROWEST: Final = 20
+NARROWEST: Final = 20
 """Characters. A terminal that tells less is not believed."""
 
 
 def fit(text: str, width: int) -> str:
     """The text in lines of at most `width` characters where words allow; what was broken goes on behind an indent."""
-    if width < _NARROWEST:
+    if width < NARROWEST:
         return text
     return "\n".join(part for line in text.split("\n") for part in _broken(line, width))
 

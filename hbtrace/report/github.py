@@ -11,11 +11,15 @@ from hbtrace.report.words import occurrences, sentence
 
 
 def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
-    """Errors for what fails, warnings for other races and what was not exercised, notices for what is fixed."""
+    """Errors for what fails, warnings for other races and what was not exercised, notices for what is fixed.
+
+    What failed or cannot be compared comes first: of each level GitHub shows only the first ten of a step.
+    """
     counted = [finding for finding in verdict.findings if finding.suppression is None]
-    lines = [_of(finding, failing=failing(finding)) for finding in counted]
-    lines += [annotation("error", "hbtrace", error) for error in verdict.errors]
-    lines += [annotation("warning", "hbtrace", sentence) for sentence in verdict.sentences]
+    lines = [annotation("error", "hbtrace", error) for error in verdict.errors]
+    lines += [annotation("warning", "hbtrace", reason) for reason in verdict.reasons if reason not in verdict.errors]
+    lines += [_of(finding, failing=failing(finding)) for finding in counted]
+    lines += [annotation("warning", "hbtrace", sentence) for sentence in (*verdict.notes, *verdict.warnings)]
     lines += [annotation("notice", "hbtrace", line) for line in coverage_lines(verdict.coverage)]
     told = headline(verdict, counted) + (f", {verdict.suppressed} suppressed" if verdict.suppressed else "")
     lines.append(annotation("notice", f"hbtrace {verdict.verb}", told))

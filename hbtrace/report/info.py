@@ -13,7 +13,9 @@ from typing import Any, Final
 import orjson
 
 from hbtrace.info import CAN_ARISE, NOT_KNOWN, Device, Hazard, Info, assumed, assumed_of, event_counts
-from hbtrace.report.text import table
+from hbtrace.names import as_text
+from hbtrace.report.tables import table
+from hbtrace.report.text import page
 from hbtrace.trace.holdings import FLAGS, Queue, Touch
 
 FORMAT: Final = 1
@@ -43,7 +45,7 @@ def render(info: Info) -> str:
         _ubatches(info),
         _events(info),
     ]
-    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+    return "\n".join(page(part) for part in parts if part)
 
 
 def _head(info: Info) -> list[str]:
@@ -303,7 +305,7 @@ def document(info: Info) -> bytes:
     whole = {
         "format": FORMAT,
         "trace": {
-            "path": info.path,
+            "path": as_text(info.path),
             "format": info.format,
             "rows": info.rows,
             "dropped_bytes": info.dropped_bytes,
@@ -345,7 +347,7 @@ def document(info: Info) -> bytes:
             "last_ns": last,
             "duration_ns": None if first is None or last is None else last - first,
         },
-        "warnings": info.warnings,
+        "warnings": [as_text(warning) for warning in info.warnings],
     }
     return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 

@@ -9,8 +9,8 @@ import orjson
 
 from hbtrace.analysis import Outcome
 from hbtrace.compare.suppressions import Suppression
+from hbtrace.names import as_text
 from hbtrace.replay.races import Access, Report
-from hbtrace.report.words import as_text
 
 FORMAT: Final = 1
 _LINE: Final = orjson.OPT_APPEND_NEWLINE
@@ -68,7 +68,7 @@ def trace_object(outcome: Outcome) -> dict[str, Any]:
         "shown": selection.shown,
         "suppressed": selection.suppressed,
         "reports": reports,
-        "warnings": outcome.warnings,
+        "warnings": [as_text(warning) for warning in outcome.warnings],
         "coverage": {} if outcome.coverage is None else outcome.coverage.to_object(),
         "remarks": outcome.remarks,
     }
@@ -91,9 +91,13 @@ def document(outcomes: Sequence[Outcome], errors: Sequence[dict[str, Any]] = (),
     errors: of each trace that could not be read `path`, `error` (a sentence) and `exit_code`.
     """
     traces = [trace_object(outcome) for outcome in outcomes]
-    told = [{**error, "path": as_text(error["path"])} for error in errors]
-    whole = {"format": FORMAT, "traces": traces, "errors": told} if several else {"format": FORMAT, **traces[0]}
-    return dumps(whole, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    whole = {"traces": traces, "errors": unread(errors)} if several else traces[0]
+    return dumps({"format": FORMAT, **whole}, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def unread(errors: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The traces that could not be read, as text: `path`, `error`, `exit_code`."""
+    return [{**error, "path": as_text(error["path"]), "error": as_text(error["error"])} for error in errors]
 
 
 def lines(outcome: Outcome) -> Iterator[bytes]:

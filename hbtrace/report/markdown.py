@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from hbtrace.compare.findings import Finding, Verdict
 from hbtrace.compare.worth import lines
@@ -14,17 +14,20 @@ _BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 
 
 def render(verdict: Verdict) -> str:
-    """A headline, a table of the races with their state, and the notes."""
+    """A headline, what failed or cannot be compared, a table of the races with their state, and the notes."""
     counted = [finding for finding in verdict.findings if finding.suppression is None]
     parts = [f"**hbtrace {verdict.verb}**: {headline(verdict, counted)}"]
+    parts += _list(dict.fromkeys([*verdict.errors, *verdict.reasons]))
     if counted:
         parts.append("\n".join(_table(counted, verdict)))
     if verdict.suppressed:
         parts.append(f"{count(verdict.suppressed, 'distinct race')} suppressed")
-    said = [*verdict.errors, *verdict.sentences, *lines(verdict.coverage)]
-    if said:
-        parts.append("\n".join(f"- {escaped(sentence)}" for sentence in said))
+    parts += _list([*verdict.notes, *verdict.warnings, *lines(verdict.coverage)])
     return "\n\n".join(parts) + "\n"
+
+
+def _list(sentences: Collection[str]) -> list[str]:
+    return ["\n".join(f"- {escaped(sentence)}" for sentence in sentences)] if sentences else []
 
 
 def headline(verdict: Verdict, findings: Sequence[Finding]) -> str:

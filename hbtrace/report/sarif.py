@@ -14,8 +14,9 @@ import orjson
 from hbtrace import __version__
 from hbtrace.compare.findings import Finding, Verdict
 from hbtrace.compare.identity import full_identity
+from hbtrace.compare.worth import lines
 from hbtrace.replay.races import KINDS, Access
-from hbtrace.report.words import occurrences, sentence, tensors
+from hbtrace.report.words import beside, occurrences, sentence, tensors
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -29,10 +30,14 @@ _STATES: Final = {
 }  # fmt: skip
 
 
-def render(verdict: Verdict) -> bytes:
-    """One run. Without a base to compare with, results have no `baselineState`."""
+def render(verdict: Verdict, *, marked: bool) -> bytes:
+    """One run. Without a base to compare with, results have no `baselineState`.
+
+    marked: suppressions were asked for. Then all results have them, some an empty list: the format has it so.
+    """
     notes = [{"level": "error", "message": {"text": text}} for text in verdict.errors]
-    notes += [{"level": "warning", "message": {"text": text}} for text in verdict.sentences]
+    notes += [{"level": "warning", "message": {"text": text}} for text in beside(verdict)]
+    notes += [{"level": "note", "message": {"text": text}} for text in lines(verdict.coverage)]
     document = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -47,7 +52,7 @@ def render(verdict: Verdict) -> bytes:
                     }
                 },
                 "invocations": [{"executionSuccessful": not verdict.errors, "toolExecutionNotifications": notes}],
-                "results": [_result(finding) for finding in verdict.findings],
+                "results": [_result(finding, marked=marked) for finding in verdict.findings],
                 "columnKind": "unicodeCodePoints",
             }
         ],
@@ -66,7 +71,7 @@ def _rule(kind: str) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _result(finding: Finding, *, marked: bool) -> dict[str, Any]:
     report = finding.report
     gone = finding.head is None
     result: dict[str, Any] = {
@@ -78,7 +83,6 @@ def _result(finding: Finding) -> dict[str, Any]:
         "locations": [_location(report.current, report.buffer)],
         "relatedLocations": [{"id": 0, "message": {"text": "earlier"}, **_location(report.earlier, report.buffer)}],
         "partialFingerprints": {"hbtraceRace/v1": full_identity(report.canonical)},
-        "occurrenceCount": (finding.head or finding.base or _NEVER).max,
         "properties": {
             "id": finding.ident,
             "state": finding.state,
@@ -88,20 +92,16 @@ def _result(finding: Finding) -> dict[str, Any]:
             "head": occurrences(finding.head),
         },
     }
+    if seen := finding.head or finding.base:
+        result["occurrenceCount"] = seen.max
     if finding.consequence is not None:
         result["properties"]["consequence"] = finding.consequence
     if finding.state in _STATES:
         result["baselineState"] = _STATES[finding.state]
-    if finding.suppression is not None:
-        result["suppressions"] = [{"kind": "external", "justification": finding.suppression.reason}]
+    if marked:
+        found = finding.suppression
+        result["suppressions"] = [{"kind": "external", "justification": found.reason}] if found is not None else []
     return result
-
-
-class _Never:
-    max = 1
-
-
-_NEVER = _Never()
 
 
 def _location(access: Access, buffer: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from hbtrace.report.text import table
+from hbtrace.report.tables import fitted
 
 if TYPE_CHECKING:
     from hbtrace.simulate.ggml import Simulation
@@ -61,9 +61,9 @@ def run_json(told: dict[str, Any]) -> str:
     return orjson.dumps(told, option=_JSON).decode()
 
 
-def faults_text(faults: Sequence[dict[str, Any]]) -> str:
+def faults_text(faults: Sequence[dict[str, Any]], width: int | None = None) -> str:
     rows = [(f["name"], f["expects"], "yes" if f["racy"] else "no", f["about"]) for f in faults]
-    return "\n".join(table(("fault", "found by", "races", "what it breaks"), rows)) + "\n"
+    return "\n".join(fitted(("fault", "found by", "races", "what it breaks"), rows, width=width)) + "\n"
 
 
 def faults_json(faults: Sequence[dict[str, Any]]) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hbtrace.analysis import Outcome
 from hbtrace.compare.select import Race, Selection
 from hbtrace.compare.suppressions import suppression_block
+from hbtrace.names import harmless
 from hbtrace.replay.races import Access, Report
+from hbtrace.report.tables import fitted
 from hbtrace.report.words import count, short_kind, tensors
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def details(report: Report, ident: str, judged: Judged | None = None) -> list[st
         told = "not judged" if found is None else f"{found.verdict}: {found.why}"
         lines.append(f"    comes to {told}")
         lines.append(f"    cause    {judged.cause(report)}")
-    return lines
+    return [harmless(line) for line in lines]
 
 
 def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) -> Iterator[str]:
@@ -69,13 +70,10 @@ def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) ->
         yield "\n".join(lines)
 
 
-def render(outcome: Outcome, *, verbose: bool, colour: bool, suppression: bool = False) -> str:
-    """Everything `analyze` prints of one trace."""
+def render(outcome: Outcome, *, verbose: bool, suppression: bool = False, width: int | None = None) -> str:
+    """Everything `analyze` prints of one trace. width: of the terminal, if it goes to one."""
     parts = list(blocks(outcome.selection, verbose=verbose, suppression=suppression))
-    lines = summary(outcome.selection, outcome.rows) + _coverage(outcome)
-    if colour:  # a name must not steer a terminal; piped text has it as it is
-        parts = [_coloured(_harmless(part)) for part in parts]
-        lines = [_harmless(line) for line in lines]
+    lines = summary(outcome.selection, outcome.rows, width) + _coverage(outcome)
     return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 
 
@@ -84,21 +82,13 @@ def _coverage(outcome: Outcome) -> list[str]:
     coverage = outcome.coverage
     if coverage is None:
         return []
-    return [*([""] if outcome.races else []), coverage.line(), *([coverage.hidden_line()] if outcome.races else [])]
+    lines = [*([""] if outcome.races else []), coverage.line(), *([coverage.hidden_line()] if outcome.races else [])]
+    return [harmless(line) for line in lines]
 
 
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def _harmless(text: str) -> str:
-    """Control characters told, not sent."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
-def _coloured(part: str) -> str:
-    """The first line of a block in red, on a terminal."""
-    head, rest = part.split("\n", 1)
-    return f"\x1b[1;31m{head}\x1b[0m\n{rest}"
+def page(lines: Iterable[str]) -> str:
+    """Lines of ours, none of them a report's: whatever names are in them, they stay lines."""
+    return "\n".join(map(harmless, lines)) + "\n"
 
 
 def spans(numbers: Iterable[int]) -> str:
@@ -112,49 +102,7 @@ def spans(numbers: Iterable[int]) -> str:
     return ", ".join("-" if lo < 0 else str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in out)
 
 
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), width: int | None = None
-) -> list[str]:
-    """Aligned columns, two spaces apart, nothing at the ends of lines.
-
-    width: characters of a line of the terminal; what is longer loses the middle of its longest words, `attn_...mask`.
-    """
-    widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
-    if width is not None:
-        widths = _fitted(widths, head, width)
-        head, *rows = [[_elided(cell, w) for cell, w in zip(row, widths, strict=True)] for row in [head, *rows]]
-    return [
-        "  ".join(
-            f"{cell:>{w}}" if k in right else f"{cell:<{w}}"
-            for k, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [head, *rows]
-    ]
-
-
-_NARROWEST: Final = 12
-"""Of a column that is cut: enough of a name to know it by."""
-
-
-def _fitted(widths: list[int], head: Sequence[str], width: int) -> list[int]:
-    """Widths that fit in a line, the widest column cut first; what cannot be made to fit stays as it is."""
-    out, least = list(widths), [min(w, max(_NARROWEST, len(title))) for w, title in zip(widths, head, strict=True)]
-    spare = width - 2 * (len(widths) - 1)
-    if sum(least) > spare:
-        return widths
-    while sum(out) > spare:
-        out[max((w, k) for k, w in enumerate(out) if w > least[k])[1]] -= 1
-    return out
-
-
-def _elided(cell: str, width: int) -> str:
-    if len(cell) <= width:
-        return cell
-    tail = (width - 3) // 2
-    return f"{cell[: width - 3 - tail]}...{cell[-tail:]}"
-
-
-def summary(selection: Selection, rows: int) -> list[str]:
+def summary(selection: Selection, rows: int, width: int | None = None) -> list[str]:
     """What the reports come to, and what filters and limits left out."""
     reports = count(selection.findings, "report")
     if not selection.races:
@@ -170,7 +118,7 @@ def summary(selection: Selection, rows: int) -> list[str]:
             f" {count(len(tensors), 'tensor')},"
             f" {count(len(buffers), 'buffer')}, {count(len(pairs), 'pair')} of actors{_causes(selection)}"
         )
-        lines += ["", *_races(groups, selection.judged)]
+        lines += ["", *_races(groups, selection.judged, width)]
     else:
         lines.append("0 reports shown")
     if selection.filtered:
@@ -191,7 +139,7 @@ def _causes(selection: Selection) -> str:
     return f", {count(len(causes), 'root cause')}" if causes else ""
 
 
-def _races(groups: Sequence[Race], judged: Judged | None) -> list[str]:
+def _races(groups: Sequence[Race], judged: Judged | None, width: int | None) -> list[str]:
     """A line for each distinct race, with what it comes to where that was judged."""
     comes_to = [] if judged is None else ["comes to"]
     head = ["id", "kind", "buffer", "tensor", "earlier", "current", *comes_to, "reports", "ubatches"]
@@ -209,4 +157,4 @@ def _races(groups: Sequence[Race], judged: Judged | None) -> list[str]:
         ]
         for race in sorted(groups, key=lambda r: (-r.reports, r.first_row))
     ]
-    return table(head, rows, right=frozenset({len(head) - 2}))
+    return fitted(head, rows, right=frozenset({len(head) - 2}), width=width)

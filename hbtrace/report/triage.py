@@ -10,9 +10,11 @@ import orjson
 from hbtrace.explain.causes import NATURES, Cause, Window
 from hbtrace.explain.recording import pair_of
 from hbtrace.explain.triage import OF_EACH, Triage
+from hbtrace.names import as_text
 from hbtrace.replay.races import Report
 from hbtrace.report.json import FORMAT, report_object
-from hbtrace.report.text import spans, table
+from hbtrace.report.tables import fitted
+from hbtrace.report.text import page, spans
 from hbtrace.report.words import count, short_kind
 
 _KNOWN: Final = (
@@ -23,6 +25,7 @@ _KNOWN: Final = (
 )
 """Inputs of llama.cpp's graphs by what people call them."""
 _MOST_SPANS: Final = 4
+_INDENT: Final = 6
 
 
 def plain_name(tensor: str) -> str:
@@ -81,36 +84,38 @@ def primary_text(cause: Cause) -> str:
     return "consequent" if not cause.primary else f"primary ({len(cause.reports) - cause.primary} consequent)"
 
 
-def render(found: Triage, *, verbose: bool) -> str:
-    """Everything `triage` prints of a trace."""
+def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
+    """Everything `triage` prints of a trace. width: of the terminal, if it goes to one."""
     if not found.races:
         return f"no race in {count(found.recording.rows, 'row')}\n"
     lines = [
-        f"{count(len(found.reports), 'report')}, {count(sum(c.distinct for c in found.causes), 'distinct race')},"
+        f"{count(len(found.reports), 'report')}, {count(found.shown_distinct, 'distinct race')},"
         f" {count(len({t for c in found.causes for t in c.tensors}), 'tensor')},"
         f" {count(len(found.causes), 'root cause')}"
     ]
     if found.causes:
-        lines += ["", *_table(found)]
+        lines += ["", *_table(found, width)]
         judged = sum(map(found.judged, found.causes))
         if judged < len(found.reports):
             what = f"{judged:,} of {count(len(found.reports), 'report')}"
-            lines += ["", f"comes to: judged are {what}, the first {OF_EACH} of each distinct race"]
+            lines += ["", f"comes to: judged are {what}, the first {OF_EACH} of each distinct race among them"]
     if verbose:
         for cause in found.causes:
-            lines += ["", *_open(found, cause)]
+            lines += ["", *_open(found, cause, width)]
     if found.left_out:
         lines += ["", f"left out by filters: {found.left_out:,} of {count(found.races, 'report')}"]
+    if found.suppressed:
+        lines += [*([] if found.left_out else [""]), f"suppressed: {count(found.suppressed, 'report')}"]
     if found.causes and found.path != "-":
         first = found.causes[0]
         path = found.path
         lines += ["", "next:", f"  hbtrace explain {path} {first.ident}"]
-        lines += [f"  hbtrace whatif {path} {rule}" for rule in found.advice(first).rules[:1]]
+        lines += [f"  hbtrace whatif {path} {rule}" for rule in found.advice(first).typed[:1]]
         lines += [f"  hbtrace whatif {path} --fix"]
-    return "\n".join(lines) + "\n"
+    return page(lines)
 
 
-def _table(found: Triage) -> list[str]:
+def _table(found: Triage, width: int | None) -> list[str]:
     head = (
         "cause", "missing order", "tensors", "reports", "distinct", "ubatches", "row", "comes to", "", "window", "mend",
     )  # fmt: skip
@@ -130,15 +135,15 @@ def _table(found: Triage) -> list[str]:
         )
         for cause in found.causes
     ]
-    return table(head, rows, right=frozenset({3, 4, 6}))
+    return fitted(head, rows, right=frozenset({3, 4, 6}), width=width)
 
 
-def _open(found: Triage, cause: Cause) -> list[str]:
+def _open(found: Triage, cause: Cause, width: int | None) -> list[str]:
     """A cause in full: its nature, its distinct races, its mend."""
     advice = found.advice(cause)
     lines = [f"{cause.ident}  {missing_order(cause)}", f"    nature   {cause.nature}: {NATURES[cause.nature]}"]
     lines.append(f"    mend     {advice.text}")
-    lines += [f"    try      hbtrace whatif {found.path} {rule}" for rule in advice.rules]
+    lines += [f"    try      hbtrace whatif {found.path} {rule}" for rule in advice.typed]
     judged = [c for report in cause.reports if (c := found.consequences.get(pair_of(report))) is not None]
     why = dict.fromkeys(consequence.why for consequence in judged)
     sums = f"{cause.live} live, {cause.dead} dead, {cause.unknown} unknown"
@@ -148,7 +153,7 @@ def _open(found: Triage, cause: Cause) -> list[str]:
     lines.append("    races")
     races = [
         (
-            "      " + found.ids[canonical],
+            found.ids[canonical],
             short_kind(first.kind),
             f"{first.buffer}[{first.lo}, {first.hi})",
             _tensors(first.earlier.root, first.current.root),
@@ -159,7 +164,9 @@ def _open(found: Triage, cause: Cause) -> list[str]:
         if (its := [report for report in cause.reports if report.canonical == canonical])
         for first in its[:1]
     ]
-    return lines + table(("      id", "kind", "first at", "tensor", "reports", "ubatches"), races, right=frozenset({4}))
+    head = ("id", "kind", "first at", "tensor", "reports", "ubatches")
+    inside = fitted(head, races, right=frozenset({4}), width=None if width is None else width - _INDENT)
+    return lines + [(" " * _INDENT + line).rstrip() for line in inside]
 
 
 def _tensors(earlier: str | None, current: str | None) -> str:
@@ -207,10 +214,11 @@ def document(found: Triage) -> bytes:
     of = {pair_of(report): cause.ident for cause in found.causes for report in cause.reports}
     whole = {
         "format": FORMAT,
-        "trace": {"path": found.path, "rows": found.recording.rows},
+        "trace": {"path": as_text(found.path), "rows": found.recording.rows},
         "races": found.races,
         "distinct": found.distinct,
-        "shown": len(found.reports),
+        "shown": len(found.reports) + found.suppressed,
+        "suppressed": found.suppressed,
         "judged": sum(map(found.judged, found.causes)),
         "causes": [cause_object(found, cause) for cause in found.causes],
         "reports": [
@@ -218,6 +226,6 @@ def document(found: Triage) -> bytes:
             | {"cause": of[pair_of(report)], "consequence": _verdict(found, report)}
             for report in found.reports
         ],
-        "warnings": found.warnings,
+        "warnings": [as_text(warning) for warning in found.warnings],
     }
     return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -10,8 +10,10 @@ from hbtrace.explain.causes import Cause
 from hbtrace.explain.draft import Price
 from hbtrace.explain.pace import Pace
 from hbtrace.explain.whatif import Side, WhatIf
+from hbtrace.names import as_text
 from hbtrace.report.json import FORMAT
-from hbtrace.report.text import table
+from hbtrace.report.tables import table
+from hbtrace.report.text import page
 from hbtrace.report.triage import milliseconds, missing_order, plain_names
 from hbtrace.report.words import count
 
@@ -31,6 +33,8 @@ def price_text(price: Price, before: Pace, after: Pace) -> str:
         parts.append(count(price.bytes, "byte") + " of memory")
     if before.in_flight != after.in_flight:
         parts.append(f"in flight at most {before.in_flight} -> {after.in_flight}")
+    if before.side_by_side != after.side_by_side:
+        parts.append(f"pairs of work that two queues may run at once {before.side_by_side:,} -> {after.side_by_side:,}")
     lost = _lost(before, after)
     if lost is not None and lost > 0:
         parts.append(f"{milliseconds(lost)} ms of host work no longer beside a queue")
@@ -49,13 +53,25 @@ def render(found: WhatIf, path: str) -> str:
         f"before: {_sum(before)}",
         f"after:  {_sum(after)}",
         f"price:  {price_text(found.price, before.pace, after.pace)}",
+        *(f"note:   {note}" for note in _notes(found)),
     ]
     rows = [_row(cause, found) for cause in before.causes]
     rows += [_row(cause, found) for cause in found.added]
     if rows:
         head = ("cause", "missing order", "tensors", "before", "after", "")
         lines += ["", *table(head, rows, right=frozenset({3, 4}))]
-    return "\n".join(lines) + "\n"
+    if before.left_out or after.left_out:
+        lines += ["", f"{_left_out(before)} before, {after.left_out:,} after"]
+    return page(lines)
+
+
+def _left_out(side: Side) -> str:
+    return f"left out by filters: {side.left_out:,} of {count(len(side.recording.reports), 'report')}"
+
+
+def _notes(found: WhatIf) -> list[str]:
+    """What is said of the rules, and not of the trace already."""
+    return [sentence for sentence in found.warnings if sentence not in found.before.recording.warnings]
 
 
 def _sum(side: Side) -> str:
@@ -78,6 +94,7 @@ def side_object(side: Side) -> dict[str, Any]:
     return {
         "races": side.races,
         "distinct": side.distinct,
+        "left_out": side.left_out,
         "causes": [
             {
                 "id": cause.ident, "nature": cause.nature, "missing": missing_order(cause), "tensors": cause.tensors,
@@ -87,6 +104,7 @@ def side_object(side: Side) -> dict[str, Any]:
         ],
         "in_flight": side.pace.in_flight,
         "beside_ns": side.pace.beside,
+        "side_by_side": side.pace.side_by_side,
     }  # fmt: skip
 
 
@@ -96,6 +114,7 @@ def price_object(price: Price, before: Pace, after: Pace) -> dict[str, Any]:
         "queue_waits": price.queue_waits,
         "bytes": price.bytes,
         "in_flight": [before.in_flight, after.in_flight],
+        "side_by_side": [before.side_by_side, after.side_by_side],
         "overlap_lost_ns": _lost(before, after),
     }
 
@@ -104,12 +123,12 @@ def document(found: WhatIf, path: str) -> bytes:
     """One JSON document: `before` and `after`."""
     whole = {
         "format": FORMAT,
-        "trace": {"path": path},
+        "trace": {"path": as_text(path)},
         "rules": found.rules,
         "before": side_object(found.before),
         "after": side_object(found.after),
         "price": price_object(found.price, found.before.pace, found.after.pace),
-        "warnings": found.warnings,
+        "warnings": [as_text(warning) for warning in found.warnings],
     }
     return _dumps(whole)
 
@@ -120,13 +139,15 @@ def _dumps(whole: dict[str, Any]) -> bytes:
 
 def render_fix(found: Fix, path: str) -> str:
     """The answers, each with what it removes and its price."""
+    hidden = [_left_out(found.before)] if found.before.left_out else []
     if not found.before.races:
-        return f"{path}: no race to mend\n"
-    lines = [f"{path}: {_sum(found.before)}", f"{count(found.tried, 'set')} of mends tried by replay"]
+        return page([f"{path}: no race to mend", *hidden])
+    lines = [f"{path}: {_sum(found.before)}", *hidden, f"{count(found.tried, 'set')} of mends tried by replay"]
     if not found.answers:
-        return "\n".join([*lines, "no set of mends was found"]) + "\n"
+        return page([*lines, "no set of mends was found"])
     for number, answer in enumerate(found.answers, 1):
-        proof = "; no smaller set does" if answer.minimal else "; no mend of it can be left out"
+        least = f"; no smaller set of the {count(len(found.mends), 'mend')} tried does"
+        proof = least if answer.minimal else "; no mend of it can be left out"
         proof = proof if len(answer.mends) > 1 else ""
         lines += ["", f"answer {number}: {count(len(answer.mends), 'mend')}, clean by replay{proof}"]
         for mend in answer.mends:
@@ -134,7 +155,8 @@ def render_fix(found: Fix, path: str) -> str:
             option = f"  ({mend.option})" if mend.option else ""
             lines.append(f"  {mend.name}{option}: removes {alone}")
         lines.append(f"  price: {price_text(answer.price, found.before.pace, answer.result.after.pace)}")
-    return "\n".join(lines) + "\n"
+        lines += [f"  note: {note}" for note in _notes(answer.result)]
+    return page(lines)
 
 
 def fix_document(found: Fix, path: str) -> bytes:
@@ -143,10 +165,11 @@ def fix_document(found: Fix, path: str) -> bytes:
     return _dumps(
         {
             "format": FORMAT,
-            "trace": {"path": path},
+            "trace": {"path": as_text(path)},
             "before": side_object(found.before),
             "after": side_object(after),
             "tried": found.tried,
+            "candidates": [{"name": mend.name, "option": mend.option or None} for mend in found.mends],
             "answers": [_answer_object(answer, found) for answer in found.answers],
         }
     )
@@ -158,29 +181,36 @@ def _answer_object(answer: Answer, found: Fix) -> dict[str, Any]:
         "removes": answer.removes,
         "price": price_object(answer.price, found.before.pace, answer.result.after.pace),
         "minimal": answer.minimal,
+        "notes": _notes(answer.result),
     }
 
 
 def render_waits(weighed: Weighed, path: str) -> str:
     """Which waits carry weight, and which do not."""
     bearing = [wait for wait in weighed.waits if wait.bears]
+    several = [wait for wait in bearing if len(wait.rows) > 1]
     idle = sum(len(wait.rows) for wait in weighed.waits if not wait.learns)
     spare = [wait for wait in weighed.waits if wait.learns and not wait.bears]
     lines = [
-        f"{path}: {count(sum(len(w.rows) for w in weighed.waits), 'wait')},"
-        f" {count(sum(len(w.rows) for w in bearing), 'wait')} load-bearing,"
-        f" {count(sum(len(w.rows) for w in spare), 'wait')} without which no race appears,"
-        f" {idle:,} that tell nobody anything new"
+        f"{path}: {count(_rows(weighed.waits), 'wait')}, {count(len(bearing) - len(several), 'wait')} load-bearing,"
+        f" {count(_rows(spare), 'wait')} without which no race appears, {idle:,} that tell nobody anything new"
     ]
-    if weighed.together:
-        lines.append("left out by program point, all waits of one together")
+    if several:
+        lines.append(
+            f"{count(_rows(several), 'more wait')} in {count(len(several), 'group')} that are load-bearing together:"
+            " one by one they were not tried, there are too many"
+        )
     rows = [
         (_where(wait), wait.event, wait.who, wait.whom or "-", f"{wait.races:,}" if wait.bears else "none")
         for wait in (*bearing, *spare)
     ]
     if rows:
         lines += ["", *table(("row", "wait", "by", "for", "races without it"), rows, right=frozenset({0, 4}))]
-    return "\n".join(lines) + "\n"
+    return page(lines)
+
+
+def _rows(waits: list[Wait]) -> int:
+    return sum(len(wait.rows) for wait in waits)
 
 
 def _where(wait: Wait) -> str:
@@ -192,7 +222,7 @@ def waits_document(weighed: Weighed, path: str) -> bytes:
     return _dumps(
         {
             "format": FORMAT,
-            "trace": {"path": path},
+            "trace": {"path": as_text(path)},
             "races": weighed.reports,
             "together": weighed.together,
             "waits": [

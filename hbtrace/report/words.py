@@ -7,9 +7,14 @@ from hbtrace.compare.sides import Occurrences
 from hbtrace.replay.races import Access, Signature
 
 
-def as_text(path: str) -> str:
-    """A path; bytes of a file's name that are no text are told, for machine formats are text."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+def beside(verdict: Verdict) -> list[str]:
+    """All sentences but those that are errors already, as what cannot be compared is with --require-comparable."""
+    return [sentence for sentence in verdict.sentences if sentence not in verdict.errors]
+
+
+def is_seen(finding: Finding) -> bool:
+    """Whether a run showed the race. Of one that only a baseline knows there is no report to print."""
+    return finding.base is not None or finding.head is not None
 
 
 def short_kind(kind: str) -> str:

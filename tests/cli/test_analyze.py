@@ -126,6 +126,15 @@ def test_jsonl_has_a_report_a_line_with_its_trace(hbtrace):
     assert sum(report["repeats"] for report in reports) == 30
 
 
+def test_jsonl_does_not_call_a_run_clean_that_could_not_have_raced(hbtrace, tmp_path):
+    path = tmp_path / "idle.jsonl"
+    path.write_text('{"ev":"meta","version":1}\n')
+    code, out, err = hbtrace("analyze", path, "--format", "jsonl")
+    assert (code, out) == (0, "")
+    assert err == f"note: {path}: not exercised: no event of this trace accesses memory\n"
+    assert hbtrace("analyze", INTEGRATED, "--format", "jsonl")[2] == ""
+
+
 def test_several_traces_each_under_its_heading_and_json_as_one_document(hbtrace):
     code, out, _ = hbtrace("analyze", CLEAN, INTEGRATED)
     assert code == 1
@@ -254,7 +263,7 @@ def test_the_same_input_gives_the_same_output(hbtrace):
 
 
 def test_a_table_fits_a_width_where_it_can():
-    from hbtrace.report.text import table
+    from hbtrace.report.tables import table
 
     head, row = ("id", "tensor", "reports"), ("R-123456", "a_very_long_name_of_a_tensor_in_layer_7", "12")
     whole = table(head, [row])

@@ -126,8 +126,9 @@ def test_machine_formats(call, three):
     github = call("analyze", three, "--format", "github")[1]
     assert dict(re.findall(r"access (\w+) with .*; comes to: (\w+)\)", github)) == WORDS
     suite = Xml.fromstring(call("analyze", three, "--format", "junit")[1])
-    cases = {case.get("name", "").split(": ")[1]: case.find("properties/property") for case in suite.iter("testcase")}
-    assert {name: found.get("value") for name, found in cases.items() if found is not None} == WORDS
+    cases = {case.get("name", "").split(": ")[1]: case.findtext("system-out", "") for case in suite.iter("testcase")}
+    assert {name: said.removeprefix("comes to: ") for name, said in cases.items()} == WORDS
+    assert suite.find(".//testcase/properties") is None  # Jenkins' schema has none there
 
 
 @pytest.mark.parametrize(
@@ -206,6 +207,36 @@ def test_of_very_many_reports_the_first_of_each_race_stand_for_the_others(call, 
     only = json.loads(call("analyze", many, "--all", "--only", "dead", "--format", "json")[1])
     assert only["shown"] == sum(report["current"]["tensor"].startswith("dead") for report in document["reports"]) > 2
     assert "comes to not judged" in call("analyze", many, "--all", "-v")[1]
+
+
+def one_live_of(count: int) -> list[Event]:
+    """A race in every round, and the host looks at what it changed in the last round only."""
+    rounds = [[kernel(0, 1), write(0), WAIT, write(1)] for _ in range(count - 1)]
+    return [*(event for each in rounds for event in each), kernel(0, 1), write(0), WAIT, READ_LIVE, write(1)]
+
+
+def test_of_very_many_reports_the_last_alone_makes_its_race_live(call, tmp_path, monkeypatch):
+    path = trace(tmp_path, one_live_of(9), *[DEAD] * 9)
+    words = {"live_in": "live", "dead_in": "dead"}
+    assert column(call("analyze", path)[1]) == words
+    monkeypatch.setattr(judged, "MOST_JUDGED", 5)
+    monkeypatch.setattr("hbtrace.explain.triage.MOST_JUDGED", 5)
+    assert column(call("analyze", path)[1]) == words
+    code, out, err = call("analyze", path, "--only", "live")
+    assert (code, set(column(out))) == (1, {"live_in"})
+    assert "reports were not judged one by one" in err
+    assert {cause.tensors[0]: cause.consequence for cause in triage(path)} == words
+
+
+def test_what_nobody_judged_is_unknown_and_said(call, tmp_path, monkeypatch):
+    path = trace(tmp_path, *[DEAD] * 9)
+    monkeypatch.setattr(judged, "MOST_JUDGED", 3)
+    monkeypatch.setattr(judged, "MOST_TOGETHER", 6)
+    code, _, err = call("analyze", path, "--only", "live")
+    assert code == 0
+    assert re.search(r"\d+ reports were not judged at all, only the first 6 are", err)
+    assert re.search(r"reports left out whose consequence is unknown: \d+", err)
+    assert column(call("analyze", path, "--only", "unknown")[1]) == {"dead_in": "unknown"}
 
 
 def test_rows_beyond_the_bound_are_unknown(tmp_path, monkeypatch):

@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hbtrace.analysis import Options, analyze_source
+from hbtrace.explain.triage import triage
+from hbtrace.report import text as analyze_report
+from hbtrace.report import triage as triage_report
 from hbtrace.report.fit import fit
+from hbtrace.report.tables import fitted, table
+from hbtrace.source import open_source
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,7 +51,7 @@ def test_no_word_is_lost_and_lines_fit_where_words_do(text: str, width: int) -> 
         assert max(map(len, fitted.split("\n"))) <= width
 
 
-@pytest.mark.parametrize("columns", [60, 80, 160])
+@pytest.mark.parametrize("columns", [60, 80, 160, 240])
 def test_on_a_terminal_no_line_is_longer_than_it(columns: int) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
@@ -62,3 +68,63 @@ def test_on_a_terminal_no_line_is_longer_than_it(columns: int) -> None:
     lines = out.decode().rsplit("\x1b[K", 1)[-1].splitlines()
     assert len(lines) > 5
     assert max(map(len, lines)) <= columns
+    records = [line.split()[0] for line in lines if line.startswith(("cause ", "window ", "mend "))]
+    assert records == (["cause", "window", "mend"] * 2 if columns < 200 else ["cause"])
+
+
+HEAD = ("id", "comes to", "", "reports")
+ROWS = [("R-1", "unknown", "primary", "1,024"), ("R-2", "live", "", "6")]
+
+
+def test_a_table_that_fits_is_a_table() -> None:
+    whole = table(HEAD, ROWS, right=frozenset({3}))
+    wide = max(map(len, whole))
+    assert fitted(HEAD, ROWS, right=frozenset({3}), width=None) == whole
+    assert fitted(HEAD, ROWS, right=frozenset({3}), width=wide) == whole
+    assert fitted(HEAD, ROWS, right=frozenset({3}), width=10) == whole  # no terminal is that narrow
+    assert fitted(HEAD, ROWS, right=frozenset({3}), width=wide - 1) != whole
+
+
+def test_a_table_that_does_not_fit_is_a_record_for_each_row() -> None:
+    assert fitted(HEAD, ROWS, width=26) == [
+        "id        R-1",
+        "comes to  unknown  primary",
+        "reports   1,024",
+        "",
+        "id        R-2",
+        "comes to  live",
+        "reports   6",
+    ]
+
+
+def test_a_long_cell_goes_on_below_itself() -> None:
+    rows = [("C-1", "HOST writes what CUDA0 reads", "a_name_of_one_word_that_is_too_long")]
+    assert fitted(("cause", "missing order", "tensor"), rows, width=34) == [
+        "cause          C-1",
+        "missing order  HOST writes what",
+        "               CUDA0 reads",
+        "tensor         a_name_of_one_word_that_is_too_long",
+    ]
+
+
+def test_prose_in_the_last_column_is_wrapped_there() -> None:
+    rows = [("holds", "nothing is read before it was written"), ("none", "-")]
+    assert fitted(("status", "why"), rows, width=34) == [
+        "status  why",
+        "holds   nothing is read before it",
+        "        was written",
+        "none    -",
+    ]
+
+
+def test_analyze_and_triage_fit_a_narrow_terminal() -> None:
+    trace = str(ROOT / "sample_traces/cuda_integrated.arrow")
+    outcome = analyze_source(open_source(trace), Options(limit=1, consequence=True))
+    narrow = analyze_report.render(outcome, verbose=False, width=80)
+    assert "\ncomes to  unknown\nreports   6\nubatches  1-6\n" in narrow
+    found = triage(trace)
+    narrow = triage_report.render(found, verbose=True, width=60)
+    assert "\ncomes to       unknown  primary\n" in narrow
+    assert "\n      reports   6\n      ubatches  1-6\n\n      id " in narrow
+    for line in triage_report.render(found, verbose=True).splitlines():
+        assert line.split(" ")[0] != "comes", "piped, it is a table"

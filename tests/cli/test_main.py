@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,25 @@ def test_help_everywhere(verb: tuple[str, ...], option: str) -> None:
     assert done.stdout.startswith("Usage: hbtrace")
     assert "Examples:" in done.stdout
     assert done.stderr == ""
+
+
+def commands() -> Iterator[click.Command]:
+    """Every verb, and every command of a verb that is a group."""
+    context = click.Context(cli.cli)
+    for verb in cli.VERBS:
+        command = cli.cli.get_command(context, verb)
+        assert command is not None
+        yield command
+        for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield inner
+
+
+def test_examples_fit_a_terminal() -> None:
+    lines = [line for command in commands() for line in (command.epilog or "").splitlines() if line.startswith("  ")]
+    assert len(lines) > len(cli.VERBS)
+    assert [line for line in lines if len(line) + len("  ") > 80] == []
 
 
 def test_every_verb_is_listed() -> None:

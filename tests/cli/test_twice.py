@@ -11,13 +11,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = ROOT / "sample_traces/seed.arrow"
-VERBS = [("explain", "{}", "R-4ea695"), ("minimize", "{}", "R-4ea695", "-o", "-")]
+VERBS = [("explain", "{}", "R-4ea695"), ("minimize", "{}", "R-4ea695", "-o", "-"), ("whatif", "{}", "--fix")]
 
 
 def hbtrace(arguments: tuple[str, ...], trace: str, given: bytes | None = None) -> tuple[int, str]:
     command = [sys.executable, "-m", "hbtrace", *(word.format(trace) for word in arguments)]
     done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, check=False)
-    return done.returncode, re.sub(rf"(hbtrace \w+) {re.escape(trace)} ", r"\1 TRACE ", done.stdout.decode())
+    return done.returncode, re.sub(rf"(hbtrace \w+ |^){re.escape(trace)}(?=[ :])", r"\1TRACE", done.stdout.decode())
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
