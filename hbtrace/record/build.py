@@ -1,4 +1,4 @@
-"""The recorder library: the one that came with the package, or compiled at first use and kept for later ones."""
+"""The recorder library: compiled at first use and kept for later ones."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 from hbtrace.record import RecordError
 
 _SOURCES: Final = Path(__file__).parent / "native"
-_PREBUILT: Final = Path(__file__).parent / "prebuilt" / f"{sys.platform}-{platform.machine()}.so"
 _COMPILE: Final = ("-std=c++17", "-O2", "-c", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-pthread")
 _LINK: Final = ("-shared", "-pthread", f"-Wl,--version-script={_SOURCES / 'exports.map'}")
 _STATIC: Final = ("-static-libstdc++", "-static-libgcc")
@@ -29,8 +31,6 @@ def library(say: Callable[[str], None]) -> Path:
     """The library's path, compiled if need be; `say` is told so, as it takes seconds. Raises RecordError."""
     if not sys.platform.startswith("linux"):
         raise RecordError(f"recording needs Linux, this is {sys.platform}; traces can be analyzed anywhere")
-    if _PREBUILT.is_file():
-        return _loadable(_PREBUILT)
     compiler = _compiler()
     folder = cache_folder()
     built = _loadable(folder / f"recorder-{_key(compiler)}.so")
@@ -83,16 +83,16 @@ def _build(compiler: list[str], target: Path) -> None:
     """Compile beside the target and rename: another process may do the same at the same time."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as name:
+        with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as name, _Compilers() as run:
             folder = Path(name)
             sources = sorted(_SOURCES.glob("*.cpp"))
             objects = [folder / f"{source.stem}.o" for source in sources]
-            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                compile_one = lambda pair: _run([*compiler, *_COMPILE, pair[0], "-o", pair[1]])  # noqa: E731
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool, run.ended_on_error():
+                compile_one = lambda pair: run([*compiler, *_COMPILE, pair[0], "-o", pair[1]])  # noqa: E731
                 _raise_first(pool.map(compile_one, zip(sources, objects, strict=True)))
             made = folder / "recorder.so"
-            if _run([*compiler, *_LINK, *_STATIC, *objects, "-o", made, "-ldl"]) is not None:
-                _raise_first([_run([*compiler, *_LINK, *objects, "-o", made, "-ldl"])])
+            if run([*compiler, *_LINK, *_STATIC, *objects, "-o", made, "-ldl"]) is not None:
+                _raise_first([run([*compiler, *_LINK, *objects, "-o", made, "-ldl"])])
             made.replace(target)
     except OSError as error:
         raise RecordError(
@@ -101,10 +101,61 @@ def _build(compiler: list[str], target: Path) -> None:
         ) from None
 
 
-def _run(command: list[str | Path]) -> str | None:
-    """What is wrong, in the compiler's words; None if nothing is."""
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    return (done.stderr.strip() or f"exit code {done.returncode}") if done.returncode else None
+class _Compilers:
+    """Those that run now. They are groups of their own, compiler and assembler, and end with this process."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[str]] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+        self._old: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    self._old[number] = signal.signal(number, _leave)
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        if error is not None:
+            self._end()
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def ended_on_error(self) -> Iterator[None]:
+        """Whatever ends the work, a signal or Ctrl-C, ends the compilers, too: the pool waits for them."""
+        try:
+            yield
+        except BaseException:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        with self._lock:
+            self._ended = True
+            for process in self._running:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def __call__(self, command: list[str | Path]) -> str | None:
+        """What is wrong, in the compiler's words; None if nothing is."""
+        with self._lock:
+            if self._ended:
+                return "ended"
+            process = subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", process_group=0
+            )
+            self._running.add(process)
+        _, told = process.communicate()
+        with self._lock:
+            self._running.discard(process)
+        return (told.strip() or f"exit code {process.returncode}") if process.returncode else None
+
+
+def _leave(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _raise_first(results: Iterable[str | None]) -> None:

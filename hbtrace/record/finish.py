@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hbtrace.errors import HbtraceError
 
@@ -24,16 +26,29 @@ class Recorded:
     spool: Path
     events: Counter[str] = field(default_factory=Counter)
     unseen: int = 0
+    lost_stores: int = 0
+    registries: set[str] = field(default_factory=set)
+    unknown_copies: set[str] = field(default_factory=set)
+    """The registries of the backends that were there, and of those whose copies run on nobody knows which queue."""
+    from_outside: bool = False
+    """Whether any call came from elsewhere than ggml's own libraries."""
     several_ggml: bool = False
     stopped: str = ""
     notes: str = ""
     command: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     failure: str = ""
+    kept: bool = True
+    """Where the trace failed: whether the spool has events."""
 
     @property
     def rows(self) -> int:
         return self.events.total()
+
+    @property
+    def pid(self) -> str:
+        """Of PREFIX.PID.jsonl, or PREFIX.PID-2.jsonl where it has begun anew."""
+        return self.spool.name.split(".")[-2].partition("-")[0]
 
     @property
     def size(self) -> int:
@@ -43,7 +58,25 @@ class Recorded:
 def spools(prefix: Path) -> list[Path]:
     """The spools that belong to an output, in any order."""
     beginning = f"{prefix.name}."
+    if not prefix.parent.is_dir():  # the program has moved it away
+        return []
     return [path for path in prefix.parent.iterdir() if path.name.startswith(beginning) and path.suffix == ".jsonl"]
+
+
+def trace_path(output: Path, number: int) -> Path:
+    """Of the first process's trace, number 1, and of further ones."""
+    return output if number == 1 else output.with_suffix(f".{number}{output.suffix}")
+
+
+def further_traces(output: Path) -> list[Path]:
+    """What stands where the traces of a second process and of later ones go, in their order."""
+    beginning = f"{output.stem}."
+    found = {}
+    for path in output.parent.iterdir():
+        digits = path.stem.removeprefix(beginning)
+        if digits.isdecimal() and int(digits) > 1 and path.name == trace_path(output, int(digits)).name:
+            found[int(digits)] = path
+    return [found[number] for number in sorted(found)]
 
 
 def finish(output: Path, prefix: Path, *, force: bool) -> list[Recorded]:
@@ -53,16 +86,39 @@ def finish(output: Path, prefix: Path, *, force: bool) -> list[Recorded]:
     """
     done = []
     for number, spool in enumerate(sorted(spools(prefix), key=_start), 1):
-        path = output if number == 1 else output.with_suffix(f".{number}{output.suffix}")
-        recorded = Recorded(path, spool)
+        recorded = Recorded(trace_path(output, number), spool)
         try:
-            _cut(spool)
-            _convert(recorded, force=force)
-            spool.unlink()
+            with _claimed(spool) as stream:
+                _cut(stream)
+                recorded.kept = stream.tell() > 0
+                if recorded.kept:
+                    _convert(recorded, force=force)
+                else:
+                    recorded.failure = "not even its first row could be written, as on a full disk"
+                spool.unlink()
+        except BlockingIOError:
+            recorded.failure = (
+                f"process {recorded.pid} still writes it; analyze it as it is, or wait for the end of the process and "
+                "`hbtrace convert` it"
+            )
         except (HbtraceError, OSError) as error:
             recorded.failure = str(error)
+            recorded.stopped = recorded.stopped or _last_words(spool)
         done.append(recorded)
     return done
+
+
+@contextmanager
+def _claimed(spool: Path) -> Iterator[BinaryIO]:
+    """The spool, while nobody else writes it. Raises BlockingIOError if a process does: it outlives the command."""
+    with spool.open("r+b") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # a file system without locks, where the process has none either
+        yield stream
 
 
 def _start(spool: Path) -> tuple[str, float, str]:
@@ -76,19 +132,31 @@ def _start(spool: Path) -> tuple[str, float, str]:
         return "~", 0.0, spool.name
 
 
-def _cut(spool: Path) -> None:
+def _last_words(spool: Path) -> str:
+    """Why its recording ended early, by its last row; empty if it did not."""
+    with spool.open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - 4096))
+        line = stream.read().rstrip(b"\n").rpartition(b"\n")[2]
+    try:
+        row = json.loads(line)
+        return str(row["attrs"]["reason"]) if row["what"] == "recording_stopped" else ""
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _cut(stream: BinaryIO) -> None:
     """A program that was killed leaves the room that it had reserved: zeros behind the last line."""
     block = 1 << 16
-    with spool.open("r+b") as stream:
-        end = stream.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - block)
-            stream.seek(start)
-            data = stream.read(end - start)
-            end = start + len(data.rstrip(b"\0"))
-            if end > start:
-                break
-        stream.truncate(end)
+    end = stream.seek(0, os.SEEK_END)
+    while end > 0:
+        start = max(0, end - block)
+        stream.seek(start)
+        data = stream.read(end - start)
+        end = start + len(data.rstrip(b"\0"))
+        if end > start:
+            break
+    stream.truncate(end)
+    stream.seek(end)
 
 
 def _convert(recorded: Recorded, *, force: bool) -> None:
@@ -110,22 +178,35 @@ def _counted(recorded: Recorded, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 
 def _count(recorded: Recorded, batch: pa.RecordBatch) -> None:
-    events = batch.column("ev").to_pylist()
-    recorded.events.update(events)
-    if "note" not in events:
-        return
-    for what, attrs in _notes(batch):
-        if what == "direct_writes_unseen":
-            recorded.unseen += int(attrs.get("assertions", 0)) - int(attrs.get("changed", 0))
-        elif what == "several_ggml":
-            recorded.several_ggml = True
-        elif what == "recording_stopped":
-            recorded.stopped = str(attrs.get("reason", ""))
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-
-def _notes(batch: pa.RecordBatch) -> Iterator[tuple[str, dict[str, Any]]]:
     from hbtrace.trace.rows import rows_from_batch
 
-    for row in rows_from_batch(batch):
+    events = batch.column("ev")
+    recorded.events.update(events.to_pylist())
+    if not recorded.from_outside:
+        recorded.from_outside = any(map(_is_outside, batch.column("site").unique().to_pylist()))
+    for row in rows_from_batch(batch.filter(pc.is_in(events, value_set=pa.array(["note", "backend"])))):
         if row["ev"] == "note":
-            yield str(row.get("what")), row.get("attrs") or {}
+            _note(recorded, str(row.get("what")), row.get("attrs") or {})
+        elif "registry" in row:
+            recorded.registries.add(str(row["registry"]))
+
+
+def _is_outside(site: str | None) -> bool:
+    """Of `module:function`."""
+    return site is not None and not site.startswith("libggml")
+
+
+def _note(recorded: Recorded, what: str, attrs: dict[str, Any]) -> None:
+    if what == "direct_writes_unseen":
+        recorded.unseen += int(attrs.get("assertions", 0)) - int(attrs.get("changed", 0))
+    elif what == "stores_lost":
+        recorded.lost_stores += int(attrs.get("stores", 0))
+    elif what == "copy_rule_unknown":
+        recorded.unknown_copies.add(str(attrs.get("registry")))
+    elif what == "several_ggml":
+        recorded.several_ggml = True
+    elif what == "recording_stopped":
+        recorded.stopped = str(attrs.get("reason", ""))

@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from hbtrace.errors import UsageError
 from hbtrace.record import ProgramNotFoundError, RecordError
 from hbtrace.record.build import library
 from hbtrace.record.facts import encode_facts, load_facts
-from hbtrace.record.finish import Recorded, finish, spools
+from hbtrace.record.finish import Recorded, finish, further_traces, spools
 from hbtrace.record.program import UNREACHABLE, check_program, mentions_ggml, wants_ggml
 from hbtrace.trace.vocabulary import SUFFIXES
 
 Say = Callable[[str], None]
 
 _FORWARDED: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+LEAST_SIZE: Final = 16 << 10
+"""Of a spool. The first row holds the command and what the environment says of backends."""
 
 
 @dataclass(frozen=True)
@@ -44,23 +49,27 @@ def record(command: Sequence[str], options: Options, say: Say) -> int:
     program = check_program(command[0])
     if options.exact_writes and platform.machine() != "x86_64":
         raise RecordError("--exact-writes steps through single instructions, which needs x86-64: record without it")
+    if options.max_size and options.max_size < LEAST_SIZE:
+        raise UsageError(f"--max-size must be {LEAST_SIZE >> 10}K or more: the first definitions take as much")
     prefix = _spool_prefix(options)
     environment = environment_for(options, prefix, library(say))
     status = _run(command, environment)
     traces = finish(options.output, prefix, force=options.force)
     for trace in traces:
-        _tell(trace, say, exact=options.exact_writes)
+        tell(trace, say, exact=options.exact_writes)
+    tell_unused(options.copies, traces, say)
+    tell_earlier(options.output, traces, say)
     if not traces:
         reason = _why_nothing(command[0], program)
         if status != 0:
             say(f"{reason}; it ended with {status}")
             return status
         raise RecordError(reason)
-    if readable := [trace for trace in traces if trace.rows > 1 or trace.failure]:
+    if readable := [trace for trace in traces if trace.kept and (trace.rows > 1 or trace.failure)]:
         first = readable[0]
         say(f"next: hbtrace analyze {first.spool if first.failure else first.path}")
     elif status == 0:
-        raise RecordError(traces[0].notes or "nothing was recorded: the program ended before it used a device")
+        raise RecordError(traces[0].notes or "nothing was recorded: the program used no device, or its disk was full")
     return status
 
 
@@ -78,8 +87,9 @@ def _spool_prefix(options: Options) -> Path:
     prefix = output.absolute().with_name(f"{output.name}.spool")
     left = spools(prefix)
     if not options.force:
-        if os.path.lexists(output):
-            raise RecordError(f"{output} exists; give -f to overwrite it")
+        for path in (output, *further_traces(output)):
+            if os.path.lexists(path):
+                raise RecordError(f"{path} exists; give -f to overwrite it")
         if left:
             raise RecordError(
                 f"{left[0]} exists: a crash left it, or it is still written; analyze or rename it, or give -f to "
@@ -123,8 +133,8 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
 class _Signals:
     """While the program runs, signals are for it. A terminal sends its own to both of us anyway: those are let be.
 
-    Handlers, not SIG_IGN, as the program would inherit that. Set before it is there, as it may be told to end at once;
-    what comes until then is kept for it.
+    Handlers, not SIG_IGN, as the program would inherit that. One that is ignored already (`nohup`) stays so, for the
+    program, too. Set before it is there, as it may be told to end at once; what comes until then is kept for it.
     """
 
     def __init__(self) -> None:
@@ -136,6 +146,8 @@ class _Signals:
         by_terminal = (signal.SIGINT, signal.SIGQUIT)
         from_terminal = os.isatty(0) or os.isatty(2)
         for number in (*_FORWARDED, *by_terminal):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue
             handler = _let_be if from_terminal and number in by_terminal else self._forward
             self._old[number] = signal.signal(number, handler)
         return self
@@ -172,22 +184,40 @@ def _why_nothing(name: str, program: Path) -> str:
     )
 
 
-def _tell(trace: Recorded, say: Say, *, exact: bool) -> None:
+def tell(trace: Recorded, say: Say, *, exact: bool) -> None:
     for warning in trace.warnings:
         say(f"warning: {warning}")
+    if not trace.kept:
+        say(f"warning: process {trace.pid} is not recorded: {trace.failure}")
+        return
     if trace.failure:
         say(f"warning: the trace is not written, its events are kept in {trace.spool}: {trace.failure}")
+        _tell_stopped(trace, say)
         return
     say(f"recorded {trace.path}: {_counts(trace)}, {trace.size:,} bytes")
     if trace.notes:
         say(f"warning: {trace.notes}")
+    for registry in sorted(trace.unknown_copies):
+        say(
+            f"warning: which queue runs the asynchronous copies of {registry} is not known, so that of the source is "
+            f"taken: say it by --copies {registry}=src, dst or both"
+        )
     if trace.several_ggml:
         say(
             "warning: the program loaded ggml more than once, and the calls of all copies went to one of them: its "
             "results may be wrong; record a process that loads one"
         )
-    if trace.stopped:
-        say(f"warning: the trace ends early: {_STOPPED.get(trace.stopped, trace.stopped)}")
+    if trace.events["compute"] and not trace.from_outside:
+        say(
+            "warning: all recorded calls are ggml's own: the program takes ggml's functions by handle (dlsym, ctypes), "
+            "and what it calls so is not seen; see `hbtrace docs record`"
+        )
+    if trace.lost_stores:
+        say(
+            f"warning: {trace.lost_stores:,} stores into inputs are not in the trace, as a call made more than can be "
+            "kept: record a smaller ubatch"
+        )
+    _tell_stopped(trace, say)
     if trace.unseen and not exact:
         say(
             f"note: {trace.unseen} times the program was about to write an input in host memory and its content did "
@@ -195,10 +225,32 @@ def _tell(trace: Recorded, say: Say, *, exact: bool) -> None:
         )
 
 
+def _tell_stopped(trace: Recorded, say: Say) -> None:
+    if trace.stopped:
+        say(f"warning: the trace ends early: {_STOPPED.get(trace.stopped, trace.stopped)}")
+
+
+def tell_unused(rules: Sequence[str], traces: Sequence[Recorded], say: Say) -> None:
+    """Of rules for the copies of backends that were not there: a name that is mistyped, perhaps."""
+    there = {registry for trace in traces for registry in trace.registries}
+    for name in (rule.partition("=")[0] for rule in rules):
+        if there and name not in there:
+            say(f"warning: --copies {name}: the program has no such backend; it has {', '.join(sorted(there))}")
+
+
+def tell_earlier(output: Path, traces: Sequence[Recorded], say: Say) -> None:
+    """Of traces that another recording has left beside these, and that look like more of this one."""
+    names = {trace.path.name for trace in traces}
+    for path in further_traces(output):
+        if traces and path.name not in names:
+            say(f"note: {path} is of an earlier recording: remove it, or keep it under another name")
+
+
 _STOPPED: Final = {
     "max_size": "it reached the size of --max-size",
     "disk_full": "the disk was full",
     "write_failed": "the spool could not be written",
+    "descriptor_closed": "the program closed all files that it did not know, the recorder's, too",
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
-import shlex
+import re
 import shutil
 import stat
 import struct
@@ -23,6 +23,7 @@ _NAMES: Final = {3: "x86", 21: "ppc64", 22: "s390x", 40: "ARM", 62: "x86_64", 18
 _INTERPRETER, _SYMBOLS, _DYNAMIC_SYMBOLS = 3, 2, 11
 _MARK: Final = b"ggml_backend_sched_graph_compute_async"
 _MOST_SCRIPTS: Final = 4
+_ENV_OWN: Final = re.compile(r"^-|=|\s")
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,18 @@ def _check_rights(path: Path) -> None:
 
 
 def _script_interpreter(stream: BinaryIO) -> str | None:
-    """What runs a script, from its first line; None for anything else."""
+    """What runs a script, from its first line; None for anything else.
+
+    As the kernel reads it: behind the interpreter, all the rest is one argument, quotes and blanks included. Of `env`,
+    that is a program; where it is options or variables, env itself is looked at, which finds the program as it runs.
+    """
     line = stream.readline(4096)
     stream.seek(0)
     if not line.startswith(b"#!"):
         return None
-    words = shlex.split(os.fsdecode(line[2:].strip()))
-    if words and os.path.basename(words[0]) == "env":
-        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    words = os.fsdecode(line[2:].strip()).split(None, 1)
+    if len(words) == 2 and os.path.basename(words[0]) == "env" and not _ENV_OWN.search(words[1]):
+        return words[1]
     return words[0] if words else None
 
 

@@ -65,20 +65,28 @@ def build_driver(engine: Path) -> Path:
     return build([NATIVE / "driver.cpp"], *flags, headers=[NATIVE / "llama_facts.hpp"], name="driver")
 
 
-def build_transfers(engine: Path) -> Path:
-    """`native/transfers.cpp`, linked against the engine's ggml."""
+def build_calls(engine: Path, program: str) -> Path:
+    """A program of `native` that makes calls of ggml, linked against the engine's."""
     headers = [NATIVE / "calls_facts.hpp", NATIVE / "ggml_facts.hpp"]
-    return build([NATIVE / "transfers.cpp"], *_ggml(engine), headers=headers, name="transfers")
+    return build([NATIVE / f"{program}.cpp"], *_ggml(engine), headers=headers, name=program)
 
 
-def build_fork(engine: Path) -> Path:
-    """`native/fork_program.cpp`, linked against the engine's ggml and the functions that a fork adds to it."""
+def build_weak(engine: Path) -> Path:
+    """`native/weak.cpp`, linked against the ggml of an older engine."""
+    libraries = [str(engine / name) for name in ("libggml.so", "libggml-base.so")]
+    flags = (*libraries, f"-Wl,-rpath,{engine}", f"-Wl,-rpath-link,{engine}")
+    headers = [NATIVE / "calls_facts.hpp", NATIVE / "ggml_facts.hpp"]
+    return build([NATIVE / "weak.cpp"], *flags, headers=headers, name="weak")
+
+
+def build_fork(engine: Path, program: str = "fork_program") -> Path:
+    """A program of `native`, linked against the engine's ggml and the functions that a fork adds to it."""
     headers = [NATIVE / name for name in ("fork_stub.hpp", "calls_facts.hpp", "ggml_facts.hpp")]
     stub = build(
         [NATIVE / "fork_stub.cpp"], "-shared", "-fPIC", *_ggml(engine), headers=headers, name="libggml-fork.so"
     )
     flags = ("-rdynamic", str(stub), f"-Wl,-rpath,{stub.parent}", *_ggml(engine))
-    return build([NATIVE / "fork_program.cpp"], *flags, headers=headers, name="fork")
+    return build([NATIVE / f"{program}.cpp"], *flags, headers=[*headers, NATIVE / "queue.hpp"], name=program)
 
 
 def _ggml(engine: Path) -> tuple[str, ...]:

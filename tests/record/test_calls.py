@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.record import engine as engines
-from tests.record.runs import Event, Recorder, Run
+from tests.record.runs import Event, Recorder, Run, hbtrace
 from tests.registry import MissingError
 
 
-def _built(make: Callable[[Path], Path], engine: Path) -> Path:
+def _built(make: Callable[..., Path], *arguments: object) -> Path:
     try:
-        return make(engine)
+        return make(*arguments)
     except MissingError as error:
         pytest.skip(str(error))
 
@@ -29,7 +29,13 @@ def recorder(
 
 @pytest.fixture(scope="module")
 def transfers(recorder: Recorder) -> Run:
-    return recorder.record(command=[_built(engines.build_transfers, recorder.engine)])
+    return recorder.record(command=[_built(engines.build_calls, recorder.engine, "transfers")])
+
+
+@pytest.fixture(scope="module")
+def unscheduled(recorder: Recorder) -> Run:
+    program = _built(engines.build_calls, recorder.engine, "unscheduled")
+    return recorder.record(command=[program], name="unscheduled.arrow")
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +85,28 @@ def test_each_call_is_one_event_whatever_it_calls_itself(transfers: Run) -> None
     assert transfers.warnings == []
 
 
+def test_a_copy_names_its_queue_by_the_rule_of_its_backend(transfers: Run) -> None:
+    (copy,) = transfers.rows("copy_async")
+    assert (copy["runs_on"], copy["after_dst"]) == ("src", False)
+    assert {event["registry"] for event in transfers.rows("backend")} == {"HBTEST", "CPU"}
+    assert "--copies" not in transfers.told
+
+
+def test_a_copy_of_an_unknown_backend_names_the_default_and_a_note_says_so(recorder: Recorder) -> None:
+    program = _built(engines.build_calls, recorder.engine, "transfers")
+    done = hbtrace(
+        "record", "-o", recorder.folder / "typo.arrow", "--copies", "Hbtest=dst", "--", program,
+        env=recorder.environment({}),
+    )  # fmt: skip
+    run = Run(done.returncode, done.stdout, done.stderr, recorder.folder / "typo.arrow")
+    (copy,) = run.rows("copy_async")
+    assert (copy["runs_on"], copy["after_dst"]) == ("src", False)
+    noted = [event["attrs"] for event in run.rows("note") if event["what"] == "copy_rule_unknown"]
+    assert noted == [{"backend": copy["backend"], "registry": "HBTEST"}]
+    assert "the asynchronous copies of HBTEST is not known" in run.told
+    assert "--copies Hbtest: the program has no such backend; it has CPU, HBTEST" in run.told
+
+
 def test_rows_of_a_write_are_kept(transfers: Run) -> None:
     first, _ = transfers.rows("tensor_set")
     assert (first["offset"], first["size"], first["rows"], first["stride"]) == (16, 8, 4, 64)
@@ -88,6 +116,20 @@ def test_a_copy_that_runs_on_meets_what_the_host_does_next(transfers: Run) -> No
     # copy_async is queued behind nothing that is waited for. The refused copy waits for the queue before it writes `c`,
     # so the queued copy's read of it is over, and its write of `d` before the host reads that.
     assert transfers.races == {}
+
+
+def test_a_copy_of_backends_that_made_themselves_is_seen(unscheduled: Run) -> None:
+    assert _named(unscheduled, "copy_async", "tensor_copy", "synchronize", "compute", "backend_free") == [
+        ("copy_async", "from", "to"), ("synchronize",), *[("compute",)] * 4, ("synchronize",), *[("backend_free",)] * 2,
+    ]  # fmt: skip
+    assert unscheduled.warnings == []
+
+
+def test_direct_writes_are_seen_without_a_scheduler(unscheduled: Run) -> None:
+    writes = [(event["ev"], event.get("inferred", False)) for event in unscheduled.rows("set_direct", "compute")]
+    written, computed = ("set_direct", True), ("compute", False)
+    assert writes == [written, computed] * 3 + [computed]  # the last one finds the input as it was
+    assert unscheduled.races == {"input": 2}
 
 
 def test_a_tensor_made_where_another_was_is_another(transfers: Run) -> None:

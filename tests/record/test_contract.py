@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +33,7 @@ def test_meta_says_what_ran(events: list[Event]) -> None:
     assert (meta["engine"], meta["threads"]) == ("llama.cpp", "one")
     assert meta["engine_version"].startswith("ggml 0.")
     assert meta["command"][0].endswith("driver")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", meta["started_at"])
 
 
 def test_capabilities_are_read_from_the_device(events: list[Event]) -> None:

@@ -112,3 +112,26 @@ def test_the_rule_of_a_copy_is_in_every_copy(recorder: Recorder) -> None:
     copies = run.rows("copy_async")
     assert copies
     assert {(copy["runs_on"], copy["after_dst"]) for copy in copies} == {("src", True)}
+
+
+def _splits(run: Run) -> list[tuple[int, int, int]]:
+    """Which split each queue computes, of each ubatch, without pieces of one."""
+    computes = [(event["ubatch"], event["split"], event["backend"]) for event in run.rows("compute")]
+    return list(dict.fromkeys(computes))
+
+
+def test_a_split_that_is_computed_in_pieces_keeps_its_number(recorder: Recorder) -> None:
+    settings = {**TWO, "LAYERS": "1", "PROMPT": "40", "DECODE": "2"}
+    whole = recorder.record(**settings)
+    pieces = recorder.record(name="pieces.arrow", CALLBACK="1", **settings)
+    assert pieces.tokens == whole.tokens
+    assert len(pieces.rows("compute")) > 5 * len(whole.rows("compute"))
+    assert _splits(pieces) == _splits(whole)
+    assert len({split for _, split, _ in _splits(whole)}) > 1
+    # The copies before a split are its own.
+    moved = [
+        [event.get("split", -1) for event in run.rows("tensor_copy", "copy_async", "set_async")]
+        for run in (whole, pieces)
+    ]
+    assert moved[0] == moved[1]
+    assert max(moved[0]) > 0

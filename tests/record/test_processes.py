@@ -13,6 +13,7 @@ import pytest
 
 from hbtrace.record.build import library
 from hbtrace.record.launch import Options, environment_for
+from tests.record import engine as engines
 from tests.record.runs import Recorder, Run, events_of, hbtrace, start_hbtrace
 
 
@@ -66,6 +67,15 @@ def test_signals_reach_the_program(tmp_path: Path) -> None:
     assert process.returncode == 5
 
 
+def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
+    # As `nohup` has it: both the launcher and the program live on.
+    ours = f"{sys.executable} -m hbtrace record -o {tmp_path / 'run.arrow'}"
+    script = f"trap '' HUP; exec {ours} -- sh -c 'kill -HUP $PPID; kill -HUP $$; echo alive; kill -USR1 $$'"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, timeout=20)
+    assert done.stdout == "alive\n"
+    assert done.returncode == 128 + signal.SIGUSR1
+
+
 def test_a_window_of_ubatches(recorder: Recorder) -> None:
     run = recorder.record("--ubatches", "2-4", HBTEST_HOLD="1")
     assert {event["ubatch"] for event in run.rows("compute", "tensor_set", "set_direct")} == {2, 3, 4}
@@ -85,6 +95,12 @@ def test_a_limit_of_size_ends_the_trace_and_not_the_program(recorder: Recorder, 
     *events, last = run.events
     assert (last["ev"], last["what"], last["attrs"]["reason"]) == ("note", "recording_stopped", "max_size")
     assert _comparable(events) == _comparable(whole.events)[: len(events) - 1]
+
+
+def test_a_first_row_beyond_the_limit_is_followed_by_the_reason(recorder: Recorder) -> None:
+    run = recorder.record("--max-size", "16K", LAYERS="0", PLUGIN="", GGML_FILLER="x" * 20000)
+    assert [event.get("what", event["ev"]) for event in run.events] == ["meta", "recording_stopped"]
+    assert "the trace ends early: it reached the size of --max-size" in run.told
 
 
 def _comparable(events: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -145,6 +161,54 @@ def _wait_for_spool(output: Path, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("no spool in 20 seconds")
 
 
+def test_a_process_that_outlives_the_command_goes_on(recorder: Recorder, whole: Run) -> None:
+    # Its spool is mapped into it: cut by the launcher, the next event would end it.
+    spools = f"{recorder.folder}/run.arrow.spool.*.jsonl"
+    behind = f"setsid sh -c '{recorder.driver} >out 2>&1; echo $? >status' >log 2>&1 &"
+    script = f"{behind} until ls {spools}; do sleep 0.01; done"
+    done = hbtrace(
+        "record", "-o", recorder.folder / "run.arrow", "--copies", "HBTEST=src", "--", "sh", "-c", script,
+        env=recorder.environment({"HBTEST_HOLD": "1", "HBTEST_DELAY": "25000"}), cwd=recorder.folder,
+    )  # fmt: skip
+    assert done.returncode == 0
+    (spool,) = recorder.folder.glob("*.jsonl")
+    assert f"process {spool.name.split('.')[3]} still writes it; analyze it as it is" in done.stderr
+    assert f"next: hbtrace analyze {spool}" in done.stderr
+    assert not (recorder.folder / "run.arrow").exists()
+    assert _soon(recorder.folder / "status") == "0\n"
+    assert (recorder.folder / "out").read_text().strip() == whole.tokens
+    assert _comparable(events_of(spool)) == _comparable(whole.events)
+
+
+@pytest.mark.parametrize(("calls", "is_whole"), [(9, True), (20000, False)])
+def test_a_file_of_the_program_is_not_written(recorder: Recorder, calls: int, is_whole: bool) -> None:
+    # 9 calls end in the room that is there already, 20000 need more of it.
+    own = recorder.folder / "own.txt"
+    run = recorder.record(command=[engines.build_calls(recorder.engine, "closing"), own, str(calls)])
+    assert run.status == 0
+    assert own.read_text() == "of the program\n"
+    assert (len(run.rows("buffer_clear")) == calls) == is_whole
+    assert ("the trace ends early: the program closed all files" in run.told) == (not is_whole)
+    assert run.rows("buffer_clear")
+
+
+def test_a_closed_standard_output_is_not_taken(recorder: Recorder, whole: Run) -> None:
+    run = recorder.record(command=["sh", "-c", f"exec {recorder.driver} >&- <&-"], HBTEST_HOLD="1")
+    assert run.output == ""
+    assert run.warnings == []
+    assert _comparable(run.events) == _comparable(whole.events)
+
+
+def _soon(path: Path) -> str:
+    """What a file holds once it does."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if path.exists() and (text := path.read_text()):
+            return text
+        time.sleep(0.01)
+    raise AssertionError(f"no {path.name} in 20 seconds")
+
+
 def test_a_killed_program_leaves_a_trace(recorder: Recorder) -> None:
     script = f"{recorder.driver} & sleep 0.3; kill -9 $!; wait $!"
     run = recorder.record(command=["sh", "-c", script], HBTEST_DELAY="20000")
@@ -188,3 +252,9 @@ def test_a_fork_writes_its_own(recorder: Recorder) -> None:
     assert forked == again
     assert sum(event["ev"] == "compute" for event in second) == 23
     assert second[0]["pid"] != run.events[0]["pid"]
+    # All that its rows name is defined in it, and its one thread is its first.
+    (scheduler,) = (event for event in second if event["ev"] == "sched")
+    assert {event["sched"] for event in second if "sched" in event} == {scheduler["id"]} == {0}
+    assert set(scheduler["backends"]) <= {event["id"] for event in second if event["ev"] == "backend"}
+    assert [event["n"] for event in second if event["ev"] == "ubatch"] == list(range(23))
+    assert {event.get("thread", 0) for event in second} == {0}

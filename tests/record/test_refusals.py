@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import struct
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hbtrace.record.program import read_elf, wants_ggml
+from hbtrace.record import RecordError
+from hbtrace.record.program import check_program, read_elf, wants_ggml
 from tests.record.engine import NATIVE, build
-from tests.record.runs import hbtrace
+from tests.record.runs import Recorder, hbtrace, start_hbtrace
 
 
 def _refused(*arguments: str | Path, status: int = 125, **options: object) -> str:
@@ -137,10 +141,36 @@ def test_a_scripts_interpreter_is_what_counts(output: Path, tmp_path: Path) -> N
     assert "its interpreter /nowhere/interpreter is not found" in _refused("-o", output, "--", script)
 
 
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        ("#!/bin/sh -e 'x", None),  # one argument, a quote and all
+        ("#! \t/bin/sh\t-e", None),
+        ("#!/usr/bin/env sh", None),
+        ("#!/usr/bin/env -S -u FOO sh", None),
+        ("#!/usr/bin/env FOO=1 no-such-program", None),  # env's own affair
+        ("#!/usr/bin/env no-such-program", "its interpreter no-such-program is not found"),
+        ("#!", "is neither an ELF file nor a script"),
+    ],
+)
+def test_a_first_line_is_read_as_the_kernel_does(tmp_path: Path, first: str, reason: str | None) -> None:
+    script = tmp_path / "script"
+    script.write_text(f"{first}\n")
+    script.chmod(0o755)
+    if reason is None:
+        assert check_program(str(script)).name
+    else:
+        with pytest.raises(RecordError, match=reason):
+            check_program(str(script))
+
+
 def test_existing_output(output: Path) -> None:
     output.write_text("kept")
     assert _refused("-o", output, "--", "true") == f"{output} exists; give -f to overwrite it"
     assert output.read_text() == "kept"
+    second = output.with_name("many.2.arrow")
+    second.write_text("kept")
+    assert _refused("-o", output.with_name("many.arrow"), "--", "true") == f"{second} exists; give -f to overwrite it"
     spool = output.with_name("other.arrow.spool.1.jsonl")
     spool.write_text("kept")
     assert "a crash left it" in _refused("-o", output.with_name("other.arrow"), "--", "true")
@@ -161,6 +191,27 @@ def test_no_compiler(output: Path, tmp_path: Path) -> None:
     assert "does not compile" in _refused("-o", output, "--", "/bin/true", env=environment)
 
 
+def test_a_signal_ends_the_compilers_and_leaves_nothing(output: Path, tmp_path: Path) -> None:
+    compiler = tmp_path / "slow"
+    compiler.write_text(f"#!/bin/sh\n[ $1 = --version ] && exit\nsleep 30 & echo $! >> {tmp_path}/pids; wait\n")
+    compiler.chmod(0o755)
+    environment = {**os.environ, "HBTRACE_CACHE": str(tmp_path / "cache"), "CXX": str(compiler)}
+    process = start_hbtrace("record", "-o", output, "--", "true", env=environment, stderr=subprocess.DEVNULL)
+    _until((tmp_path / "pids").exists)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 128 + signal.SIGTERM
+    for pid in (tmp_path / "pids").read_text().split():
+        _until(lambda pid=pid: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_a_cache_that_the_loader_cannot_name(output: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "HBTRACE_CACHE": str(tmp_path / "with blank")}
     assert "has a blank or a colon in it" in _refused("-o", output, "--", "true", env=environment)
@@ -168,7 +219,8 @@ def test_a_cache_that_the_loader_cannot_name(output: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("--ubatches", "5-2"), ("--ubatches", "x"), ("--max-size", "0"), ("--max-size", "big"), ("--copies", "CUDA=up")],
+    [("--ubatches", "5-2"), ("--ubatches", "x"), ("--max-size", "0"), ("--max-size", "big"),
+     ("--max-size", "15K"), ("--copies", "CUDA=up")],
 )
 def test_wrong_options(output: Path, option: str, value: str) -> None:
     done = hbtrace("record", "-o", output, option, value, "--", "true")
@@ -193,3 +245,15 @@ def test_damaged_headers_are_no_programs(tmp_path: Path) -> None:
         with path.open("rb") as stream:
             elf = read_elf(stream)
         assert elf is None or elf.interpreter is None or elf.bits == 64
+
+
+def test_a_spool_that_cannot_be_opened_is_told_by_the_process(recorder: Recorder) -> None:
+    # As where the program runs as another user. Here its folder is gone by then.
+    folder = recorder.folder / "gone"
+    folder.mkdir()
+    script = f"mv {folder} {folder}.away; exec {recorder.driver}"
+    environment = recorder.environment({"LAYERS": "0", "PLUGIN": ""})
+    done = hbtrace("record", "-o", folder / "run.arrow", "--", "sh", "-c", script, env=environment)
+    assert f"hbtrace: this process is not recorded: {folder}/run.arrow.spool." in done.stderr
+    assert ".jsonl: No such file or directory\n" in done.stderr
+    assert done.stdout.strip() == recorder.plain()

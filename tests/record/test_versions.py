@@ -59,3 +59,21 @@ def test_an_integrated_device(model: Path, tmp_path: Path) -> None:
     assert run.races == dict.fromkeys(("leaf_4", "leaf_7", "leaf_8", "leaf_11", "inp_embd"), 6)
     embeddings = [report for report in run.analysis["reports"] if report["current"]["root"] == "inp_embd"]
     assert {report["current"]["actor"] for report in embeddings} == {"CPU"}
+
+
+def test_a_function_that_this_version_has_not_is_done_by_those_that_it_has(model: Path, tmp_path: Path) -> None:
+    # The program asks whether its address is null, and it is not: the recorder has the name.
+    recorder = _recorder(OLDER, model, tmp_path, plugin=False)
+    program = engines.build_weak(recorder.engine)
+    assert recorder.plain(program) == "0 0 0 0"
+    run = recorder.record(command=[program], PLUGIN="")
+    assert run.output == "direct prepare 1 3 2 4\n", run.told
+    touched = [
+        (event["ev"], event.get("offset", 0), event["size"], event.get("rows", 1))
+        for event in run.rows("set_direct", "tensor_set", "tensor_get", "set_async", "sched_prepare")
+    ]
+    assert touched == [
+        ("set_direct", 0, 4, 1), ("tensor_set", 0, 4, 2), ("tensor_get", 0, 4, 2),
+        ("tensor_set", 0, 4, 1), ("tensor_set", 8, 4, 1), ("tensor_get", 0, 4, 1), ("tensor_get", 8, 4, 1),
+    ]  # fmt: skip
+    assert run.warnings == []

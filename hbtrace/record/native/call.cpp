@@ -10,6 +10,7 @@
 #include <atomic>
 #include <unordered_map>
 
+#include "exact.hpp"
 #include "lives.hpp"
 #include "meta.hpp"
 #include "probe.hpp"
@@ -37,17 +38,17 @@ Span span_from_environment() {
     return span;
 }
 
-int next_thread() {
-    static std::atomic<int> count{0};
-    return count++;
-}
+std::atomic<int> threads{0};  // that have been seen
 
 // A fork's child is a process of its own with a trace of its own: everything is defined anew when it is seen.
 void in_child() {
     spool::forget();
     forget_lives();
+    exact::forget();
     spool::lock().unlock();
+    threads = 0;
     thread.number = -1;
+    thread.ubatch = -1;
 }
 
 bool watch_forks() {
@@ -99,6 +100,18 @@ void leave_ubatch() {
     if (!thread.computing && (thread.scheduler == nullptr || !thread.scheduler->preparing)) thread.ubatch = -1;
 }
 
+void split_computes(ggml_backend * backend) {
+    if (!thread.computing || !thread.pieces) return;
+    if (thread.computed != nullptr && thread.computed != backend) thread.split++;
+    thread.computed = backend;
+}
+
+void split_copies(const void * caller) {
+    if (!thread.computing || thread.computed == nullptr || !in_ggml(caller)) return;
+    thread.split++;
+    thread.computed = nullptr;
+}
+
 void Row::end() {
     json_.close();
     spool::row() += '\n';
@@ -106,7 +119,7 @@ void Row::end() {
 }
 
 void Row::happen(const void * caller) {
-    if (thread.number < 0) thread.number = next_thread();
+    if (thread.number < 0) thread.number = threads++;
     if (thread.number > 0) json_.number("thread", thread.number);
     if (thread.split >= 0) json_.number("split", thread.split);
     if (thread.ubatch >= 0) json_.number("ubatch", thread.ubatch);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "ggml_names.hpp"
 #include "row.hpp"
 #include "spool.hpp"
 
@@ -19,7 +20,10 @@ struct Thread {
     int64_t ubatch = -1;      // being prepared or computed
     int split = -1;           // only inside the scheduler's compute
     Scheduler * scheduler = nullptr;  // last prepared or computed
+    const void * result = nullptr;    // the program's graph handle that it has set inputs of, until it computes
     bool computing = false;   // inside the scheduler's compute
+    bool pieces = false;      // which computes each split in pieces, for the program to look at what it asks for
+    ggml_backend * computed = nullptr;  // by pieces: the queue that has a piece of this split
     bool bracket = false;     // between begin and end of the program's input-setting call
 };
 
@@ -50,6 +54,10 @@ bool wanted();
 
 // What happens outside of an ubatch's preparation and compute belongs to none.
 void leave_ubatch();
+
+// By pieces, nothing tells where a split ends: another queue computes, or the scheduler copies the next one's inputs.
+void split_computes(ggml_backend * backend);
+void split_copies(const void * caller);
 
 // A row under way. Rows do not nest: what a row names must be defined before it is begun. Closed with the keys that all have. Definitions pass a null caller and get no thread or place.
 class Row {

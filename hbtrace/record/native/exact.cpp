@@ -7,6 +7,7 @@
 #include "scheduler.hpp"
 
 #if defined(__x86_64__)
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
 
 #include "store_width.hpp"
 
@@ -24,6 +28,7 @@ namespace {
 constexpr uintptr_t page = 4096;
 constexpr size_t most_stores = size_t(1) << 20;
 constexpr size_t most_runs = 1024;
+constexpr size_t most_areas = 1024;
 constexpr greg_t trap_flag = 0x100;
 constexpr greg_t write_fault = 2;
 
@@ -41,11 +46,13 @@ struct Area {
 
 // What the handlers read. It changes only while nothing is protected.
 struct State {
-    std::vector<Area> areas;
+    std::mutex bracket;
+    std::vector<Area> areas;  // never grows beyond its first room: a late handler may still look
     Store * stores = nullptr;
     size_t count = 0;
     size_t lost = 0;
-    bool armed = false;
+    std::atomic<bool> armed{false};
+    std::atomic<int> stepping{0};  // threads between the two signals
     struct sigaction old_fault, old_trap;
 };
 
@@ -57,6 +64,8 @@ State & state() {
 // The thread whose bracket it is, and the page that a thread has open for the instruction it is stepping over.
 thread_local bool owner __attribute__((tls_model("initial-exec")));
 thread_local uintptr_t open_page __attribute__((tls_model("initial-exec")));
+// Where a fault of this thread was met that seemed not ours.
+thread_local uintptr_t foreign __attribute__((tls_model("initial-exec")));
 
 bool is_guarded(uintptr_t address) {
     for (const Area & area : state().areas) {
@@ -90,15 +99,19 @@ void on_fault(int, siginfo_t * info, void * context) {
     auto & registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
     auto address = reinterpret_cast<uintptr_t>(info->si_addr);
     if (!state().armed || !is_guarded(address) || (registers[REG_ERR] & write_fault) == 0) {
-        // Not ours: the instruction is tried again and meets whoever was there before us.
-        sigaction(SIGSEGV, &state().old_fault, nullptr);
+        // The page may have been opened since: then the instruction goes through now. If it does not, the fault is not
+        // ours, and it is tried again and meets whoever was there before us.
+        if (foreign == address) sigaction(SIGSEGV, &state().old_fault, nullptr);
+        foreign = address;
         return;
     }
+    foreign = 0;
     // Another thread's store is a queue's own work or not part of this call; it is let through.
     if (owner) note_store(address, reinterpret_cast<const void *>(registers[REG_RIP]));
     open_page = address & ~(page - 1);
     set_pages(open_page, PROT_READ | PROT_WRITE);
     registers[REG_EFL] |= trap_flag;
+    state().stepping++;
 }
 
 void on_trap(int signal, siginfo_t * info, void * context) {
@@ -110,6 +123,7 @@ void on_trap(int signal, siginfo_t * info, void * context) {
     registers[REG_EFL] &= ~trap_flag;
     if (state().armed) set_pages(open_page, PROT_READ);
     open_page = 0;
+    state().stepping--;
 }
 
 void arm() {
@@ -128,6 +142,8 @@ void disarm() {
     guard(PROT_READ | PROT_WRITE);
     state().armed = false;
     owner = false;
+    // A thread whose second signal met no handler would end the program.
+    while (state().stepping > 0) sched_yield();
     sigaction(SIGSEGV, &state().old_fault, nullptr);
     sigaction(SIGTRAP, &state().old_trap, nullptr);
 }
@@ -187,6 +203,18 @@ void append_piece(Json & json, const Piece & piece) {
     if (piece.approx) json.flag("approx", true);
 }
 
+void find_areas(const Inputs & inputs) {
+    for (const Buffer & buffer : host_buffers()) {
+        auto start = reinterpret_cast<uintptr_t>(buffer.base), end = start + buffer.size;
+        bool holds = std::any_of(inputs.list.begin(), inputs.list.end(), [&](const Input & input) {
+            auto data = reinterpret_cast<uintptr_t>(input.data);
+            return input.host && data >= start && data < end;
+        });
+        if (!holds || state().areas.size() == most_areas) continue;
+        state().areas.push_back({start & ~(page - 1), (end + page - 1) & ~(page - 1), buffer});
+    }
+}
+
 struct Found {
     size_t first;  // store, in the order of time
     const Input * input;
@@ -227,31 +255,40 @@ bool on() {
     return asked;
 }
 
-void protect() {
+Bracket::Bracket() {
     if (!on() || thread.scheduler == nullptr || !thread.bracket) return;
     State & all = state();
-    if (all.armed) return;  // another thread's bracket: its stores are not ours to tell apart
+    all.bracket.lock();
+    on_ = true;
+    all.areas.clear();
+    all.count = 0;
     if (all.stores == nullptr) {
         void * memory = mmap(nullptr, most_stores * sizeof(Store), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) return;
         all.stores = static_cast<Store *>(memory);
+        all.areas.reserve(most_areas);
     }
-    all.areas.clear();
-    all.count = 0;
-    for (const Buffer & buffer : host_buffers()) {
-        auto start = reinterpret_cast<uintptr_t>(buffer.base), end = start + buffer.size;
-        for (const Input & input : thread.scheduler->inputs.list) {
-            auto data = reinterpret_cast<uintptr_t>(input.data);
-            if (!input.host || data < start || data >= end) continue;
-            all.areas.push_back({start & ~(page - 1), (end + page - 1) & ~(page - 1), buffer});
-            break;
-        }
+    {
+        std::lock_guard<std::mutex> held(spool::lock());
+        find_areas(thread.scheduler->inputs);
     }
     arm();
 }
 
-void release() {
+void Bracket::release() {
     if (owner) disarm();
+}
+
+Bracket::~Bracket() {
+    release();
+    if (on_) state().bracket.unlock();
+}
+
+void forget() {
+    if (!on()) return;
+    state().stepping = 0;
+    if (state().armed) disarm();
+    new (&state().bracket) std::mutex;  // whoever held it is not here
 }
 
 void write_stores(Inputs & inputs, const void * caller) {
@@ -307,8 +344,10 @@ Lifted::~Lifted() {
 // Single stepping from inside the process needs x86-64's trap flag.
 namespace hbt::exact {
 bool on() { return false; }
-void protect() {}
-void release() {}
+void forget() {}
+Bracket::Bracket() {}
+Bracket::~Bracket() { (void) on_; }
+void Bracket::release() {}
 void write_stores(Inputs &, const void *) {}
 Lifted::Lifted() : was_(false) {}
 Lifted::~Lifted() { (void) was_; }

@@ -6,10 +6,24 @@
 
 namespace hbt::exact {
 
-bool on();          // asked for, and possible on this machine
-void protect();     // the bracket begins (the lock is held)
-void release();     // it ends, or a call that writes by itself is about to run
+bool on();  // asked for, and possible on this machine
 void write_stores(Inputs & inputs, const void * caller);
+// In a fork's child.
+void forget();
+
+// The inputs are protected from here until `release`, and the stores kept until its end. Another thread's bracket waits
+// as long: there is one list of stores, and one handler. The spool's lock is not held.
+class Bracket {
+  public:
+    Bracket();
+    ~Bracket();
+    void release();
+    Bracket(const Bracket &) = delete;
+    Bracket & operator=(const Bracket &) = delete;
+
+  private:
+    bool on_ = false;
+};
 
 // A call of ggml's that writes to memory by itself, inside the bracket.
 class Lifted {

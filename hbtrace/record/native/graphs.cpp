@@ -201,6 +201,12 @@ int64_t graph_of(ggml_backend * backend, ggml_cgraph * graph) {
     return place->second;
 }
 
+std::vector<const ggml_tensor *> inputs_of(ggml_cgraph * graph) {
+    std::vector<const ggml_tensor *> roots;
+    for (const Movable & input : all().by_pointer[graph].inputs) roots.push_back(input.tensor);
+    return roots;
+}
+
 void graphs_may_change() { all().epoch++; }
 
 void forget_graphs() { all() = Graphs{}; }

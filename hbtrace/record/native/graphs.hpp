@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ggml_names.hpp"
 
@@ -10,6 +11,8 @@ namespace hbt {
 
 // The id of what this queue is about to compute; its row is written if it is new.
 int64_t graph_of(ggml_backend * backend, ggml_cgraph * graph);
+// The inputs, as roots, that a graph reads which `graph_of` has just told the id of.
+std::vector<const ggml_tensor *> inputs_of(ggml_cgraph * graph);
 // Something may have changed graphs that carry no number of their own (an allocation, a reset).
 void graphs_may_change();
 

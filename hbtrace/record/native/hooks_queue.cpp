@@ -3,6 +3,7 @@
 
 #include "call.hpp"
 #include "graphs.hpp"
+#include "inputs.hpp"
 #include "lives.hpp"
 #include "real.hpp"
 #include "vtable.hpp"
@@ -35,11 +36,12 @@ void begin_graph(ggml_backend * backend, ggml_cgraph * graph, const void * calle
     if (!recording || !wanted()) return;
     Inside inside;
     int64_t id = graph_of(backend, graph);
+    if (!thread.computing) look_at_inputs(graph, inputs_of(graph), caller);
     write_compute(backend, id, caller);
 }
 
 void end_graph(ggml_backend * backend, int status, const void * caller) {
-    if (thread.computing) thread.split++;
+    if (thread.computing && !thread.pieces) thread.split++;
     if (status == 0) return;
     Recording recording;
     if (!recording || !wanted()) return;
@@ -60,6 +62,12 @@ std::unordered_map<void *, int64_t> & plans() {
 
 }  // namespace
 
+namespace hbt {
+
+void forget_plans() { plans().clear(); }
+
+}  // namespace hbt
+
 HBT_EXPORT ggml_backend * ggml_backend_dev_init(ggml_backend_device * device, const char * parameters) {
     ggml_backend * made;
     {
@@ -70,7 +78,6 @@ HBT_EXPORT ggml_backend * ggml_backend_dev_init(ggml_backend_device * device, co
     Recording recording;
     if (recording) {
         Inside inside;
-        patch(made);
         backend_of(made);
     }
     return made;
@@ -105,6 +112,7 @@ HBT_EXPORT void ggml_backend_synchronize(ggml_backend * backend) {
 HBT_EXPORT int ggml_backend_graph_compute_async(ggml_backend * backend, ggml_cgraph * graph) {
     if (thread.depth > 0) return real::ggml_backend_graph_compute_async(backend, graph);
     const void * caller = HBT_CALLER;
+    split_computes(backend);
     begin_graph(backend, graph, caller);
     int status;
     {

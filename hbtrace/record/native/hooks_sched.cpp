@@ -6,7 +6,6 @@
 #include "probe.hpp"
 #include "real.hpp"
 #include "scheduler.hpp"
-#include "vtable.hpp"
 
 #include <string.h>
 
@@ -84,6 +83,8 @@ class Computing {
         if (!on) return;
         thread.computing = true;
         thread.split = 0;
+        thread.pieces = thread.scheduler->pieces;
+        thread.computed = nullptr;
     }
     ~Computing() {
         thread.computing = false;
@@ -120,24 +121,15 @@ HBT_EXPORT ggml_backend_sched * ggml_backend_sched_new(
     Recording recording;
     if (!recording) return made;
     Inside inside;
-    scheduler_died(made);
-    Scheduler & scheduler = scheduler_of(made);
-    std::string ids = "[";
-    for (int i = 0; i < count; i++) {
-        patch(backends[i]);
-        if (i > 0) ids += ',';
-        append_number(ids, backend_of(backends[i]));
-    }
-    int copies = real::ggml_backend_sched_get_n_copies ? real::ggml_backend_sched_get_n_copies(made) : 1;
-    scheduler.copies = copies;
-    Row row("sched");
-    row->number("id", scheduler.id).raw("backends", ids + "]").number("copies", copies);
+    Made with;
+    with.backends.assign(backends, backends + count);
+    with.copies = real::ggml_backend_sched_get_n_copies ? real::ggml_backend_sched_get_n_copies(made) : 1;
     if (types != nullptr && types[count - 1] != nullptr) {
-        row->text("cpu_buffer_type", real::ggml_backend_buft_name(types[count - 1]));
+        with.cpu_buffer_type = real::ggml_backend_buft_name(types[count - 1]);
     }
     // Several copies without parallel splits are a ring of inputs.
-    row->number("ring", !parallel && copies > 1 ? copies : 0);
-    row.define();
+    with.ring = !parallel && with.copies > 1 ? with.copies : 0;
+    scheduler_born(made, std::move(with));
     note_other_ggml(HBT_CALLER);
     return made;
 }
@@ -191,11 +183,23 @@ HBT_EXPORT void ggml_backend_sched_reset(ggml_backend_sched * handle) {
     if (thread.depth == 0) {
         Recording recording;
         if (recording) {
+            Inside inside;
             graphs_may_change();
             scheduler_of(handle).inputs.list.clear();  // the graph that they are of may be gone
         }
     }
     real::ggml_backend_sched_reset(handle);
+}
+
+HBT_EXPORT void ggml_backend_sched_set_eval_callback(ggml_backend_sched * handle, void * callback, void * data) {
+    if (thread.depth == 0) {
+        Recording recording;
+        if (recording) {
+            Inside inside;
+            scheduler_of(handle).pieces = callback != nullptr;
+        }
+    }
+    real::ggml_backend_sched_set_eval_callback(handle, callback, data);
 }
 
 HBT_EXPORT int ggml_backend_sched_graph_compute_async(ggml_backend_sched * handle, ggml_cgraph * graph) {
@@ -229,6 +233,7 @@ HBT_EXPORT int ggml_backend_sched_graph_compute_async(ggml_backend_sched * handl
 
 // The fork's scheduler that moves inputs to another slot without allocating.
 HBT_EXPORT void ggml_backend_sched_prepare_inputs(ggml_backend_sched * handle) {
+    if (!real::ggml_backend_sched_prepare_inputs) return;  // found here by name, in a build that has none
     const void * caller = HBT_CALLER;
     real::ggml_backend_sched_prepare_inputs(handle);
     if (thread.depth > 0) return;
@@ -249,9 +254,9 @@ HBT_EXPORT void _ZN16llm_graph_result10set_inputsEPK12llama_ubatch(void * result
             open_bracket(result, caller);
         }
     }
-    exact::protect();
+    exact::Bracket bracket;
     set_inputs(result, ubatch);
-    exact::release();
+    bracket.release();
     Recording recording;
     if (recording) {
         Inside inside;
@@ -265,5 +270,5 @@ HBT_EXPORT void llama_set_warmup(void * context, bool on) {
         std::lock_guard<std::mutex> held(spool::lock());
         set_warmup(on);
     }
-    set_warmup_of(context, on);
+    if (set_warmup_of) set_warmup_of(context, on);
 }

@@ -47,6 +47,7 @@ void write_queued(
     if (!recording) return;
     Inside inside;
     if (way == Way::write) announced(tensor, piece.offset, extent(piece));
+    if (way == Way::write) split_copies(caller);
     if (!wanted()) return;
     int64_t id = tensor_of(tensor), queue = backend_of(backend);
     size_t length = piece.rows > 1 ? (piece.rows - 1) * host_stride + piece.size : piece.size;
@@ -64,6 +65,7 @@ void write_copied(const ggml_tensor * src, ggml_tensor * dst, const void * calle
     if (!recording) return;
     Inside inside;
     announced(dst, 0, real::ggml_nbytes(dst));
+    split_copies(caller);
     if (!wanted()) return;
     int64_t src_id = tensor_of(src), dst_id = tensor_of(dst);
     std::string src_range, dst_range;
@@ -80,6 +82,15 @@ bool is_queued(ggml_backend * backend, int Layout::* slot) {
     const Layout * known = layout();
     return known != nullptr && has_slot(backend, known->*slot);
 }
+
+// What a build has not, a program finds here all the same when it asks for the name (a weak symbol, dlsym): each is done
+// by what every build has.
+template <class One> void by_row(size_t rows, size_t stride, size_t host_stride, One && one) {
+    for (size_t i = 0; i < rows; i++) one(i * stride, i * host_stride);
+}
+
+const char * at(const void * data, size_t offset) { return static_cast<const char *>(data) + offset; }
+char * at(void * data, size_t offset) { return static_cast<char *>(data) + offset; }
 
 }  // namespace
 
@@ -109,7 +120,12 @@ HBT_EXPORT void ggml_backend_tensor_set_2d(
     if (thread.depth == 0) write_blocking("tensor_set", tensor, {offset, size, rows, stride}, Way::write, HBT_CALLER);
     exact::Lifted lifted;
     Inside inside;
-    real::ggml_backend_tensor_set_2d(tensor, data, offset, size, rows, stride, host_stride);
+    if (real::ggml_backend_tensor_set_2d) {
+        return real::ggml_backend_tensor_set_2d(tensor, data, offset, size, rows, stride, host_stride);
+    }
+    by_row(rows, stride, host_stride, [&](size_t there, size_t here) {
+        real::ggml_backend_tensor_set(tensor, at(data, here), offset + there, size);
+    });
 }
 
 HBT_EXPORT void ggml_backend_tensor_get_2d(
@@ -117,7 +133,12 @@ HBT_EXPORT void ggml_backend_tensor_get_2d(
 ) {
     if (thread.depth == 0) write_blocking("tensor_get", tensor, {offset, size, rows, stride}, Way::read, HBT_CALLER);
     Inside inside;
-    real::ggml_backend_tensor_get_2d(tensor, data, offset, size, rows, stride, host_stride);
+    if (real::ggml_backend_tensor_get_2d) {
+        return real::ggml_backend_tensor_get_2d(tensor, data, offset, size, rows, stride, host_stride);
+    }
+    by_row(rows, stride, host_stride, [&](size_t there, size_t here) {
+        real::ggml_backend_tensor_get(tensor, at(data, here), offset + there, size);
+    });
 }
 
 HBT_EXPORT void ggml_backend_tensor_copy(const ggml_tensor * src, ggml_tensor * dst) {
@@ -166,6 +187,11 @@ HBT_EXPORT void ggml_backend_tensor_set_2d_async(
     ggml_backend * backend, ggml_tensor * tensor, const void * data, size_t offset, size_t size, size_t rows,
     size_t stride, size_t host_stride
 ) {
+    if (!real::ggml_backend_tensor_set_2d_async) {
+        return by_row(rows, stride, host_stride, [&](size_t there, size_t here) {
+            ggml_backend_tensor_set_async(backend, tensor, at(data, here), offset + there, size);
+        });
+    }
     exact::Lifted lifted;
     // Without that slot, or with one row, ggml does it by the one-dimensional call.
     if (thread.depth > 0 || rows <= 1 || !is_queued(backend, &Layout::set_2d_async)) {
@@ -181,6 +207,11 @@ HBT_EXPORT void ggml_backend_tensor_get_2d_async(
     ggml_backend * backend, const ggml_tensor * tensor, void * data, size_t offset, size_t size, size_t rows,
     size_t stride, size_t host_stride
 ) {
+    if (!real::ggml_backend_tensor_get_2d_async) {
+        return by_row(rows, stride, host_stride, [&](size_t there, size_t here) {
+            ggml_backend_tensor_get_async(backend, tensor, at(data, here), offset + there, size);
+        });
+    }
     if (thread.depth > 0 || rows <= 1 || !is_queued(backend, &Layout::get_2d_async)) {
         return real::ggml_backend_tensor_get_2d_async(backend, tensor, data, offset, size, rows, stride, host_stride);
     }
@@ -190,6 +221,21 @@ HBT_EXPORT void ggml_backend_tensor_get_2d_async(
     real::ggml_backend_tensor_get_2d_async(backend, tensor, data, offset, size, rows, stride, host_stride);
 }
 
+// A frame: the backend's own function, or the waits and the copy that it makes instead, are the events.
+HBT_EXPORT void ggml_backend_tensor_copy_async(
+    ggml_backend * from, ggml_backend * to, const ggml_tensor * src, ggml_tensor * dst
+) {
+    if (thread.depth == 0) {
+        Recording recording;
+        if (recording) {
+            Inside inside;
+            backend_of(from), backend_of(to);  // never seen before, their functions are not replaced yet
+        }
+    }
+    exact::Lifted lifted;
+    real::ggml_backend_tensor_copy_async(from, to, src, dst);
+}
+
 // The fork's announcement of a write through `tensor->data`.
 HBT_EXPORT void ggml_backend_tensor_set_direct(ggml_tensor * tensor, size_t offset, size_t size) {
     if (thread.depth == 0) {
@@ -197,5 +243,5 @@ HBT_EXPORT void ggml_backend_tensor_set_direct(ggml_tensor * tensor, size_t offs
         host_announced();
     }
     Inside inside;
-    real::ggml_backend_tensor_set_direct(tensor, offset, size);
+    if (real::ggml_backend_tensor_set_direct) real::ggml_backend_tensor_set_direct(tensor, offset, size);
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -190,9 +191,23 @@ void end_inputs(Scheduler & scheduler, const void * caller) {
     inputs.open = false;
 }
 
+void look_at_inputs(ggml_cgraph * graph, const std::vector<const ggml_tensor *> & roots, const void * caller) {
+    if (roots.empty()) return;
+    Inputs inputs;
+    for (const ggml_tensor * root : roots) inputs.list.push_back({root, nullptr, 0, false, false, 0});
+    place_inputs(inputs, graph);
+    for (Input & input : inputs.list) {
+        if (!input.host || input.size == 0) continue;
+        if (was_written(input, false)) write_direct(input, caller);
+        // What calls wrote to a scheduler's inputs is still to be asked for.
+        auto is_here = [&](const Span & span) { return overlaps(input.data, input.size, span.start, span.size); };
+        written().erase(std::remove_if(written().begin(), written().end(), is_here), written().end());
+    }
+}
+
 void announced(const ggml_tensor * tensor, size_t offset, size_t size) {
     uint32_t flags = field<uint32_t>(root_of(tensor), layout()->flags);
-    // A program without a scheduler never looks.
+    // Where nothing is computed, nobody looks.
     if ((flags & layout()->input_bit) != 0 && written().size() < 4096) written().push_back({place_of(tensor).data + offset, size});
 }
 

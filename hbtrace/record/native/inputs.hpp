@@ -35,6 +35,8 @@ void place_inputs(Inputs & inputs, ggml_cgraph * graph);
 
 void begin_inputs(Scheduler & scheduler);
 void end_inputs(Scheduler & scheduler, const void * caller);
+// A graph is about to be computed that no scheduler has: these are the inputs that it reads.
+void look_at_inputs(ggml_cgraph * graph, const std::vector<const ggml_tensor *> & roots, const void * caller);
 // A call wrote these bytes: they are no news.
 void announced(const ggml_tensor * tensor, size_t offset, size_t size);
 void host_asserted();

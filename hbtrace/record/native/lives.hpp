@@ -40,7 +40,10 @@ struct CopyRule {
     std::string runs_on;
     bool after_dst = false;
 };
+// `runs_on` is empty where nobody has said it.
 const CopyRule & copy_rule(ggml_backend * backend);
+// The name of its registry, once: empty from then on.
+std::string untold_registry(ggml_backend * backend);
 bool has_slot(ggml_backend * backend, int slot);
 
 // ---- tensors

@@ -2,12 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <set>
 #include <unordered_map>
 
 #include "call.hpp"
 #include "lives.hpp"
 #include "probe.hpp"
 #include "real.hpp"
+#include "vtable.hpp"
 
 namespace hbt {
 
@@ -24,6 +26,7 @@ struct Queue {
 };
 
 struct Queues {
+    std::set<std::string> told;  // registries that `untold_registry` has answered with
     std::unordered_map<ggml_backend *, Queue> known;
     std::unordered_map<ggml_backend_event *, int64_t> events;
     int64_t next = 0, next_event = 0;
@@ -60,13 +63,21 @@ std::map<std::string, Facts> parse_facts() {
     return table;
 }
 
+const char * registry_of(ggml_backend_device * device) {
+    if (device == nullptr || !real::ggml_backend_dev_backend_reg) return "";
+    auto * registry = real::ggml_backend_dev_backend_reg(device);
+    const char * name = registry != nullptr ? real::ggml_backend_reg_name(registry) : nullptr;
+    return name != nullptr ? name : "";
+}
+
+ggml_backend_device * device_of(ggml_backend * backend) {
+    return real::ggml_backend_get_device ? real::ggml_backend_get_device(backend) : nullptr;
+}
+
 const Facts & facts_of(ggml_backend_device * device) {
     static auto * table = new std::map<std::string, Facts>(parse_facts());
     static auto * none = new Facts;
-    if (device == nullptr || !real::ggml_backend_dev_backend_reg) return *none;
-    auto * registry = real::ggml_backend_dev_backend_reg(device);
-    const char * name = registry != nullptr ? real::ggml_backend_reg_name(registry) : nullptr;
-    auto at = table->find(name != nullptr ? name : "");
+    auto at = table->find(registry_of(device));
     return at == table->end() ? *none : at->second;
 }
 
@@ -106,7 +117,7 @@ std::string accepted(ggml_backend_device * device) {
 }
 
 void describe_device(Row & row, ggml_backend_device * device) {
-    row->text("device", real::ggml_backend_dev_name(device));
+    row->text("device", real::ggml_backend_dev_name(device)).text("registry", registry_of(device));
     const char * type = type_name(real::ggml_backend_dev_type(device));
     if (type != nullptr) row->text("type", type).flag("integrated", strcmp(type, "igpu") == 0);
     if (int at = capabilities_offset(); at > 0) {
@@ -121,7 +132,7 @@ void describe_device(Row & row, ggml_backend_device * device) {
 Queue define(ggml_backend * backend) {
     Queue queue{};
     queue.id = all().next++;
-    auto * device = real::ggml_backend_get_device ? real::ggml_backend_get_device(backend) : nullptr;
+    auto * device = device_of(backend);
     const Facts & facts = facts_of(device);
     queue.copy = &facts.copy;
     Row row("backend");
@@ -137,6 +148,7 @@ Queue define(ggml_backend * backend) {
 const Queue & queue_of(ggml_backend * backend) {
     auto at = all().known.find(backend);
     if (at != all().known.end()) return at->second;
+    patch(backend);  // here, as a backend's own function may have made it, which nobody sees
     Queue queue = define(backend);
     return all().known[backend] = queue;
 }
@@ -150,6 +162,11 @@ bool has_slot(ggml_backend * backend, int slot) {
 int64_t backend_of(ggml_backend * backend) { return backend == nullptr ? -1 : queue_of(backend).id; }
 
 const CopyRule & copy_rule(ggml_backend * backend) { return *queue_of(backend).copy; }
+
+std::string untold_registry(ggml_backend * backend) {
+    std::string name = registry_of(device_of(backend));
+    return all().told.insert(name).second ? name : "";
+}
 
 bool backend_died(ggml_backend * backend, int64_t & id) {
     auto at = all().known.find(backend);

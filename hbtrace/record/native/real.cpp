@@ -56,6 +56,16 @@ void * find(const char * symbol) {
     return nullptr;
 }
 
+uint64_t loads() {
+    uint64_t count = 0;
+    auto first = [](dl_phdr_info * info, size_t, void * out) {
+        *static_cast<uint64_t *>(out) = info->dlpi_adds;
+        return 1;
+    };
+    dl_iterate_phdr(first, &count);
+    return count;
+}
+
 int count(const char * symbol) {
     std::vector<void *> found;
     for (const std::string & name : loaded_objects()) {

@@ -9,6 +9,8 @@ namespace hbt::real {
 
 // The address of a symbol in another object than this library; null where none defines it.
 void * find(const char * symbol);
+// How many objects have been loaded so far: while that is the same, what was not found is not there.
+uint64_t loads();
 // In how many other objects it is defined. With two copies of ggml all calls go to the one that was found first.
 int count(const char * symbol);
 // Ends the program: it called a function through us that nobody defines.
@@ -20,7 +22,7 @@ template <class R, class... A> class Symbol<R(A...)> {
   public:
     constexpr explicit Symbol(const char * name) : name_(name) {}
 
-    // Not found is not remembered: the library that has it may be loaded later (dlopen).
+    // Not found is not remembered beyond the next dlopen: the library that has it may be loaded later.
     explicit operator bool() { return get() != nullptr; }
 
     R operator()(A... arguments) {
@@ -35,14 +37,18 @@ template <class R, class... A> class Symbol<R(A...)> {
     Pointer get() {
         Pointer function = address_.load(std::memory_order_relaxed);
         if (function == nullptr) {
+            uint64_t now = loads();
+            if (missed_at_.load(std::memory_order_relaxed) == now) return nullptr;
             function = reinterpret_cast<Pointer>(find(name_));
             address_.store(function, std::memory_order_relaxed);
+            if (function == nullptr) missed_at_.store(now, std::memory_order_relaxed);
         }
         return function;
     }
 
     const char * name_;
     std::atomic<Pointer> address_{nullptr};
+    std::atomic<uint64_t> missed_at_{0};
 };
 
 #define HBT_REAL(name, ...) inline Symbol<__VA_ARGS__> name{#name}
@@ -154,6 +160,7 @@ HBT_REAL(ggml_backend_sched_get_tensor_backend, ggml_backend *(ggml_backend_sche
 HBT_REAL(ggml_backend_sched_reset, void(ggml_backend_sched *));
 HBT_REAL(ggml_backend_sched_reserve, bool(ggml_backend_sched *, ggml_cgraph *));
 HBT_REAL(ggml_backend_sched_reserve_size, void(ggml_backend_sched *, ggml_cgraph *, size_t *));
+HBT_REAL(ggml_backend_sched_set_eval_callback, void(ggml_backend_sched *, void *, void *));
 HBT_REAL(ggml_backend_sched_alloc_graph, bool(ggml_backend_sched *, ggml_cgraph *));
 HBT_REAL(ggml_backend_sched_graph_compute_async, int(ggml_backend_sched *, ggml_cgraph *));
 HBT_REAL(ggml_backend_sched_prepare_inputs, void(ggml_backend_sched *));

@@ -16,7 +16,6 @@ namespace {
 struct Schedulers {
     std::unordered_map<ggml_backend_sched *, Scheduler *> known;  // never destroyed: a thread may hold on to one
     std::unordered_map<const void *, ggml_backend_sched *> results;  // the program's graph handles
-    const void * last_result = nullptr;
     int64_t next = 0;
     int64_t next_ubatch = 0;
     bool warmup = false;
@@ -50,20 +49,46 @@ char * first_place(const Scheduler & scheduler) {
 int64_t slot_entered(Scheduler & scheduler) {
     char * place = first_place(scheduler);
     int64_t before = std::max<int64_t>(scheduler.slot, 0);
-    int64_t next = scheduler.copies > 1 ? (before + 1) % scheduler.copies : int64_t(scheduler.slots.size());
+    int64_t next = scheduler.made.copies > 1 ? (before + 1) % scheduler.made.copies : int64_t(scheduler.slots.size());
     return scheduler.slots.try_emplace(place, next).first->second;
+}
+
+void define(const Scheduler & scheduler) {
+    std::string ids = "[";
+    for (ggml_backend * backend : scheduler.made.backends) {
+        if (ids.size() > 1) ids += ',';
+        append_number(ids, backend_of(backend));
+    }
+    Row row("sched");
+    row->number("id", scheduler.id).raw("backends", ids + "]").number("copies", scheduler.made.copies);
+    if (!scheduler.made.cpu_buffer_type.empty()) row->text("cpu_buffer_type", scheduler.made.cpu_buffer_type);
+    row->number("ring", scheduler.made.ring);
+    row.define();
 }
 
 }  // namespace
 
-Scheduler & scheduler_of(ggml_backend_sched * scheduler) {
-    auto [at, fresh] = all().known.try_emplace(scheduler, nullptr);
+Scheduler & scheduler_of(ggml_backend_sched * handle) {
+    auto [at, fresh] = all().known.try_emplace(handle, nullptr);
     if (fresh) {
         at->second = new Scheduler;
-        at->second->id = all().next++;
-        at->second->handle = scheduler;
+        at->second->handle = handle;
     }
-    return *at->second;
+    Scheduler & scheduler = *at->second;
+    if (scheduler.id < 0) {
+        scheduler.id = all().next++;
+        if (!scheduler.made.backends.empty()) define(scheduler);
+    }
+    return scheduler;
+}
+
+void scheduler_born(ggml_backend_sched * handle, Made made) {
+    scheduler_died(handle);
+    auto * scheduler = new Scheduler;
+    scheduler->handle = handle;
+    scheduler->made = std::move(made);
+    all().known[handle] = scheduler;
+    scheduler_of(handle);
 }
 
 void scheduler_died(ggml_backend_sched * scheduler) {
@@ -153,7 +178,7 @@ void open_bracket(const void * result, const void * caller) {
     // Never seen: the one that this thread has just allocated for, which is so but for a reused graph of another.
     Scheduler * scheduler = known == all().results.end() ? thread.scheduler : &scheduler_of(known->second);
     if (scheduler == nullptr) return;
-    all().last_result = result;
+    thread.result = result;
     prepare(*scheduler);
     mark_reuse(*scheduler, caller);
     mark_ubatch(*scheduler);
@@ -172,9 +197,9 @@ void close_bracket(const void * caller) {
 void begin_compute(ggml_backend_sched * handle, ggml_cgraph * graph, const void * caller) {
     Scheduler & scheduler = scheduler_of(handle);
     prepare(scheduler);
-    if (all().last_result != nullptr) {
-        all().results[all().last_result] = handle;
-        all().last_result = nullptr;
+    if (thread.result != nullptr) {
+        all().results[thread.result] = handle;
+        thread.result = nullptr;
     }
     if (scheduler.inputs.list.empty()) find_inputs(scheduler.inputs, graph);
     if (!scheduler.bracketed) {
@@ -186,5 +211,13 @@ void begin_compute(ggml_backend_sched * handle, ggml_cgraph * graph, const void 
 }
 
 void set_warmup(bool on) { all().warmup = on; }
+
+void forget_schedulers() {
+    all().next = all().next_ubatch = 0;
+    for (auto & [handle, scheduler] : all().known) {
+        scheduler->id = -1;
+        scheduler->preparing = false;
+    }
+}
 
 }  // namespace hbt

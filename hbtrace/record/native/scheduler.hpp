@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -11,23 +12,34 @@
 
 namespace hbt {
 
+// What its row is made of: it is written again in a fork's child.
+struct Made {
+    std::vector<ggml_backend *> backends;  // empty: it was made before anything was recorded, and has no row
+    std::string cpu_buffer_type;
+    int copies = 1;  // of each input
+    int ring = 0;
+};
+
 struct Scheduler {
     int64_t id = -1;
     ggml_backend_sched * handle = nullptr;  // null: freed
+    Made made;
     int64_t ubatch = -1;      // of the last preparation
     bool preparing = false;   // between the first step of an ubatch's preparation and its compute
     bool allocated = false;   // in this preparation
     bool bracketed = false;   // its inputs were set inside the program's input-setting call
     bool marked = false;      // its `ubatch` row is written
+    bool pieces = false;      // a callback of the program's looks at nodes, and splits are computed in pieces
     bool reused = false;      // its `sched_reuse` row is written
-    int copies = 1;           // of each input
     int64_t slot = -1;        // in use, where the names of the copies tell it or the inputs are moved
     std::map<char *, int64_t> slots;  // by where the first input lies, since the last allocation
     uint64_t uid_before = 0, uid_after = 0;  // drawn around the last allocation
     Inputs inputs;
 };
 
+// Its row is written at first sight.
 Scheduler & scheduler_of(ggml_backend_sched * scheduler);
+void scheduler_born(ggml_backend_sched * scheduler, Made made);
 void scheduler_died(ggml_backend_sched * scheduler);
 
 // A step of preparation: the first one begins the next ubatch.

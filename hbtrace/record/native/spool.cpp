@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +24,8 @@ constexpr off_t reserve = 256;  // kept free for the note that says why the trac
 
 struct File {
     int descriptor = -1;
+    dev_t device = 0;
+    ino_t inode = 0;
     bool tried = false;
     bool stopped = false;
     bool mapped = true;  // false: the file system cannot, or the process is at its end
@@ -60,7 +64,14 @@ class SizeSignal {
     sigset_t set_, old_;
 };
 
+// Daemons close descriptors that they do not know, and the number is the program's next file then.
+bool is_ours() {
+    struct stat now {};
+    return fstat(file.descriptor, &now) == 0 && now.st_dev == file.device && now.st_ino == file.inode;
+}
+
 int allocate(off_t start, off_t size) {
+    if (!is_ours()) return EBADF;
     SizeSignal signal;
     int error = posix_fallocate(file.descriptor, start, size);
     if (error == EFBIG) signal.met();
@@ -84,6 +95,11 @@ int make_room(off_t size) {
     return error;
 }
 
+const char * why(int error) {
+    if (error == EBADF) return "descriptor_closed";
+    return error == ENOSPC || error == EDQUOT ? "disk_full" : "write_failed";
+}
+
 void unmap() {
     if (file.window != nullptr) munmap(file.window, chunk);
     file.window = nullptr;
@@ -91,6 +107,7 @@ void unmap() {
 
 bool map_at(off_t start) {
     unmap();
+    if (!is_ours()) return false;
     // With its pages: a fault at every fourth kilobyte of a trace would cost more than the rows do.
     int flags = MAP_SHARED | MAP_POPULATE;
     void * window = mmap(nullptr, chunk, PROT_READ | PROT_WRITE, flags, file.descriptor, start);
@@ -102,6 +119,10 @@ bool map_at(off_t start) {
 
 void write_by_call(const char * data, size_t size) {
     if (size == 0) return;
+    if (!is_ours()) {
+        file.stopped = true;
+        return;
+    }
     SizeSignal signal;
     off_t start = file.written;
     while (size > 0) {
@@ -132,6 +153,40 @@ void put(const char * data, size_t size) {
     write_by_call(data, size);
 }
 
+// Nothing else tells that this process is not recorded: the launcher finds no trace of it.
+void complain(const std::string & path, int error) {
+    std::string line = "hbtrace: this process is not recorded: " + path + ": " + strerror(error) + '\n';
+    (void) !write(2, line.data(), line.size());
+}
+
+// To a number that a program neither counts on nor reaches. The lowest ones it has closed itself, perhaps: the next file
+// there is its standard output.
+int moved_up(int descriptor) {
+    for (int least : {800, 100, 3}) {
+        int higher = fcntl(descriptor, F_DUPFD_CLOEXEC, least);
+        if (higher < 0) continue;
+        close(descriptor);
+        return higher;
+    }
+    if (descriptor > 2) return descriptor;
+    close(descriptor);
+    return -1;
+}
+
+// The file is this process's while it lives: the launcher, which may end before, leaves a claimed one alone. It would cut
+// the pages off that are mapped here, and a store to them would end the program. False: the launcher was faster.
+bool claim() {
+    struct stat now {};
+    bool held = flock(file.descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    if (held && fstat(file.descriptor, &now) == 0) {
+        file.device = now.st_dev, file.inode = now.st_ino;
+        return true;
+    }
+    close(file.descriptor);
+    file.descriptor = -1;
+    return false;
+}
+
 }  // namespace
 
 std::mutex & lock() {
@@ -150,18 +205,23 @@ bool open() {
         // The same process can have had one before: an exec begins anew.
         std::string path = base + (number > 1 ? "-" + std::to_string(number) : "") + ".jsonl";
         file.descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-        if (file.descriptor < 0 && errno != EEXIST) return false;
+        if (file.descriptor < 0 && errno != EEXIST) {
+            complain(path, errno);
+            return false;
+        }
     }
+    if (file.descriptor >= 0) file.descriptor = moved_up(file.descriptor);
+    if (file.descriptor < 0 || !claim()) return false;
     if (const char * limit = getenv("HBTRACE_RECORD_MAX_SIZE")) file.limit = off_t(strtoll(limit, nullptr, 10));
     started = clock_ns();
-    return file.descriptor >= 0;
+    return true;
 }
 
 std::string & row() { return file.row; }
 
 void row_done() {
     auto size = off_t(file.row.size());
-    if (file.written == 0 && !file.stopped && (file.limit == 0 || size <= file.limit)) {
+    if (file.written == 0 && !file.stopped) {
         // The first row before any room is made: a file of nothing but room is no trace if the program is killed now.
         write_by_call(file.row.data(), file.row.size());
         file.row.clear();
@@ -170,7 +230,7 @@ void row_done() {
     if (file.limit > 0 && file.written + size > file.limit) {
         stop("max_size", file.limit);
     } else if (int error = file.stopped || !file.mapped ? 0 : make_room(size)) {
-        stop(error == ENOSPC || error == EDQUOT ? "disk_full" : "write_failed", error);
+        stop(why(error), error);
     }
     if (!file.stopped) put(file.row.data(), file.row.size());
     file.row.clear();
@@ -184,6 +244,8 @@ void stop(const char * reason, int64_t number) {
     Json note(line);
     note.text("ev", "note").text("what", "recording_stopped").raw("attrs", attrs).close();
     line += '\n';
+    // The second row may be the one that there is no room for: none is made before it.
+    if (file.allocated == 0 && file.mapped) make_room(0);
     if (file.written + off_t(line.size()) <= file.allocated) put(line.data(), line.size());
     close_mapping();
 }
@@ -192,14 +254,14 @@ void close_mapping() {
     if (file.descriptor < 0 || !file.mapped) return;
     unmap();
     file.mapped = false;
-    if (ftruncate(file.descriptor, file.written) == 0) file.allocated = file.written;
+    if (is_ours() && ftruncate(file.descriptor, file.written) == 0) file.allocated = file.written;
 }
 
 int64_t now() { return clock_ns() - started; }
 
 void forget() {
     unmap();
-    if (file.descriptor >= 0) close(file.descriptor);
+    if (file.descriptor >= 0 && is_ours()) close(file.descriptor);
     file = File{};
 }
 

@@ -14,6 +14,8 @@ namespace hbt {
 void forget_buffers();
 void forget_queues();
 void forget_graphs();
+void forget_schedulers();
+void forget_plans();
 void forget_meta();
 
 namespace {
@@ -215,6 +217,8 @@ void forget_lives() {
     forget_buffers();
     forget_queues();
     forget_graphs();
+    forget_schedulers();
+    forget_plans();
     forget_meta();
 }
 

@@ -19,15 +19,29 @@ std::unordered_map<ggml_backend *, Copy> & originals() {
     return *map;
 }
 
+// What the format says of a copy that names no queue; a note says that nobody knows better.
+CopyRule default_rule(ggml_backend * to, int64_t backend, const ggml_tensor * src, const void * caller) {
+    if (std::string registry = untold_registry(to); !registry.empty()) {
+        std::string attrs;
+        Json(attrs).number("backend", backend).text("registry", registry).close();
+        Row row("note");
+        row->text("what", "copy_rule_unknown").raw("attrs", attrs);
+        row.happen(caller);
+    }
+    const Buffer * buffer = buffer_of(place_of(src).buffer);
+    return {buffer != nullptr && buffer->host ? "dst" : "src", false};
+}
+
 void write_copy(ggml_backend * from, ggml_backend * to, const ggml_tensor * src, ggml_tensor * dst, const void * caller) {
     int64_t src_backend = backend_of(from), backend = backend_of(to), src_id = tensor_of(src), dst_id = tensor_of(dst);
     std::string src_range, dst_range;
     append_range(src_range, src, src_id);
     append_range(dst_range, dst, dst_id);
-    const CopyRule & rule = copy_rule(to);
+    CopyRule rule = copy_rule(to);
+    if (rule.runs_on.empty()) rule = default_rule(to, backend, src, caller);
     Row row("copy_async");
     row->number("backend", backend).number("src_backend", src_backend).raw("src", src_range).raw("dst", dst_range);
-    if (!rule.runs_on.empty()) row->text("runs_on", rule.runs_on).flag("after_dst", rule.after_dst);
+    row->text("runs_on", rule.runs_on).flag("after_dst", rule.after_dst);
     row.happen(caller);
 }
 
@@ -59,6 +73,7 @@ bool copy_between(ggml_backend * from, ggml_backend * to, const ggml_tensor * sr
     if (recording) {
         Inside inside;
         if (done) announced(dst, 0, real::ggml_nbytes(dst));
+        split_copies(caller);
         if (wanted()) {
             if (done) {
                 write_copy(from, to, src, dst, caller);

@@ -42,6 +42,8 @@ void ggml_backend_tensor_memset(Tensor *, uint8_t, size_t, size_t);
 void ggml_backend_tensor_set_2d(Tensor *, const void *, size_t, size_t, size_t, size_t, size_t);
 void ggml_backend_tensor_copy(const Tensor *, Tensor *);
 void ggml_backend_tensor_copy_async(Backend *, Backend *, const Tensor *, Tensor *);
+void ggml_backend_synchronize(Backend *);
+int ggml_backend_graph_compute_async(Backend *, Graph *);
 
 Scheduler * ggml_backend_sched_new(Backend **, BufferType **, int, size_t, bool, bool);
 bool ggml_backend_sched_alloc_graph(Scheduler *, Graph *);

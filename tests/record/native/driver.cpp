@@ -1,6 +1,6 @@
 // A small program as users have them: a prompt in one llama_decode, then greedy tokens. Prints the tokens and a hash
 // of all logits; with REPEATS its times, too. Environment: LIBS (folder of the backends), PLUGIN, MODEL, PROMPT,
-// UBATCH, DECODE, LAYERS (offloaded), REPEATS, THREADS, FLASH.
+// UBATCH, DECODE, LAYERS (offloaded), REPEATS, THREADS, FLASH, CALLBACK (which looks at each node).
 #include <time.h>
 
 #include <cstdio>
@@ -70,6 +70,8 @@ int run(llama_context * context, int vocabulary) {
     return 0;
 }
 
+bool look(void *, bool, void *) { return true; }
+
 void log_errors(int level, const char * text, void *) {
     if (level == 4) std::fputs(text, stderr);
 }
@@ -93,6 +95,7 @@ int main() {
     parameters.threads = parameters.batch_threads = number("THREADS", 1);
     parameters.flash_attention = number("FLASH", 0);
     parameters.no_perf = true;
+    if (number("CALLBACK", 0) != 0) parameters.callback = reinterpret_cast<void *>(look);
     auto * context = llama_init_from_model(model, parameters);
     if (context == nullptr) return 5;
     int vocabulary = llama_vocab_n_tokens(llama_model_get_vocab(model));
