@@ -13,7 +13,7 @@ from hbtrace.errors import UsageError
 @click.command(
     epilog="""\b
 Examples:
-  hbtrace explain run.arrow C-83f653
+  hbtrace explain run.arrow C-5e8c8b
   hbtrace explain run.arrow R-2a1d6a
   hbtrace explain run.arrow 431
 """

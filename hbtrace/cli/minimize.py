@@ -14,7 +14,7 @@ from hbtrace.errors import UsageError
     epilog="""\b
 Examples:
   hbtrace minimize run.arrow R-2a1d6a -o small.jsonl
-  hbtrace minimize run.arrow C-83f653 -o - | hbtrace analyze -
+  hbtrace minimize run.arrow C-5e8c8b -o - | hbtrace analyze -
 """
 )
 @click.argument("trace", metavar="TRACE")

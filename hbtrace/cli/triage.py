@@ -22,6 +22,7 @@ Examples:
 @filter_options
 @replay_options
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
+@click.option("--suppressions", metavar="FILE", help="A TOML file of races that do not count.")
 @click.option("--exit-zero", is_flag=True, help="Exit code 0 even if there are races.")
 @output_options(("text", "json"))
 def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
@@ -32,7 +33,8 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
 
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.gate import load_suppressions
+    from hbtrace.cli.output import open_output, terminal_width, warn
     from hbtrace.cli.progress import watched
     from hbtrace.compare.select import Filters
     from hbtrace.explain.recording import Settings
@@ -43,11 +45,13 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
     filters = Filters(**{name: given[name] for name in names})
     settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
+    suppressions = load_suppressions(given["suppressions"])
     with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
-        found = triage_source(watched(open_source(trace)), settings, filters)
+        found = triage_source(watched(open_source(trace)), settings, filters, suppressions)
         if given["format"] == "json":
             write(report.document(found))
         else:
             warn(found.warnings)
-            write(report.render(found, verbose=given["verbose"]))
+            write(report.render(found, verbose=given["verbose"], width=terminal_width(output)))
+    warn(() if suppressions is None else suppressions.complaints())
     return 1 if found.reports and not given["exit_zero"] else 0

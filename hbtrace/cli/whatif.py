@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +12,9 @@ from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from hbtrace.explain.draft import Rule
+    import pyarrow as pa
+
+    from hbtrace.explain.draft import Entry, Rule
     from hbtrace.explain.whatif import Batches, Side
 
 
@@ -49,14 +53,15 @@ Examples:
 def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     """Replay TRACE under another rule, and show before and after by root cause.
 
-    Rules combine. With -o the rewritten trace is written to FILE (.arrow, .arrows or .jsonl) and the comparison goes
-    to standard output. --fix looks for the smallest mends instead, each verified by replay; with -o it writes the
-    trace under the first answer.
+    Rules combine. With -o the rewritten trace is written to FILE (.arrow, .arrows or .jsonl; - is JSON Lines on
+    standard output, and the comparison then goes to standard error). --fix looks for the smallest mends instead, each
+    verified by replay; with -o it writes the trace under the first answer. --waits looks at all waits and all races: it
+    takes neither filters nor -o.
 
     Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import refuse_inputs, show, warn
-    from hbtrace.explain.whatif import side_of, whatif
+    from hbtrace.cli.output import refuse_inputs, warn
+    from hbtrace.explain.whatif import rewrite, side_of, whatif
     from hbtrace.report import whatif as report
 
     rules = _rules(given)
@@ -64,32 +69,53 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
         raise UsageError("give rules such as --ring 2, or --fix, or --waits")
     refuse_inputs(output, (trace,))
     batches, settings, filters = _opened(trace, given)
+    if given["waits"]:
+        if filters or output is not None:
+            raise UsageError("--waits looks at all waits and all races: it takes neither filters nor -o")
+        return _weigh(trace, batches, settings, given)
     before = side_of(batches(), settings, filters) if given["edge"] else None
     json = given["format"] == "json"
-    if given["waits"]:
-        from hbtrace.explain.waits import weigh
-
-        weighed = weigh(batches(), settings)
-        show(report.waits_document(weighed, trace) if json else report.render_waits(weighed, trace))
-        return 0
     if given["fix"]:
         from hbtrace.explain.fix import fix
 
         fixed = fix(batches, settings, filters)
         warn(fixed.before.recording.warnings)
-        show(report.fix_document(fixed, trace) if json else report.render_fix(fixed, trace))
+        _tell(report.fix_document(fixed, trace) if json else report.render_fix(fixed, trace), output)
         rules = [mend.rule() for mend in fixed.answers[0].mends] if fixed.answers else []
         left = 0 if fixed.answers else fixed.before.races
     else:
         rules += _edges(given, before)
         found = whatif(batches, rules, settings, filters, before=before)
         warn(found.before.recording.warnings)
-        text = report.document(found, trace) if json else report.render(found, trace)
-        show(text)
+        _tell(report.document(found, trace) if json else report.render(found, trace), output)
         left = found.after.races
     if output is not None:
-        _write(output, batches, [*_rules(given), *_edges(given, before)] or rules, force=force)
+        rules = [*_rules(given), *_edges(given, before)] or rules
+        _write(output, rewrite(batches, rules, settings.threads), force=force)
     return 1 if left else 0
+
+
+def _tell(comparison: str | bytes, output: str | None) -> None:
+    """Nothing may stand beside a trace on standard output."""
+    from hbtrace.cli.output import show
+    from hbtrace.names import harmless
+
+    if output != "-":
+        show(comparison)
+    elif isinstance(comparison, bytes):
+        click.echo(comparison, err=True, nl=False)
+    else:
+        click.echo("\n".join(map(harmless, comparison.split("\n"))), err=True, nl=False)
+
+
+def _weigh(trace: str, batches: Batches, settings: Any, given: dict[str, Any]) -> int:
+    from hbtrace.cli.output import show
+    from hbtrace.explain.waits import weigh
+    from hbtrace.report import whatif as report
+
+    weighed = weigh(batches(), settings)
+    show(report.waits_document(weighed, trace) if given["format"] == "json" else report.render_waits(weighed, trace))
+    return 0
 
 
 def _rules(given: dict[str, Any]) -> list[Rule]:
@@ -135,26 +161,26 @@ def _edges(given: dict[str, Any], side: Side | None) -> list[Rule]:
 
 def _opened(trace: str, given: dict[str, Any]) -> tuple[Batches, Any, Any]:
     """The trace as something that can be read again and again."""
+    from hbtrace.cli.twice import opened_twice
     from hbtrace.compare.select import Filters
     from hbtrace.explain.recording import Settings
-    from hbtrace.source import open_source
 
-    source = open_source(trace)
-    if trace == "-":
-        kept = list(source.batches())
-        batches: Batches = lambda: kept  # noqa: E731 - standard input is read only once
-    else:
-        batches = source.batches
+    source, again = opened_twice(trace)
+    readings = chain([source.batches], repeat(again))
+
+    def batches() -> Iterable[pa.RecordBatch]:
+        return next(readings)()
+
     names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
     filters = Filters(**{name: given[name] for name in names})
-    return batches, Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"]), filters
+    settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
+    return batches, settings, filters
 
 
-def _write(path: str, batches: Batches, rules: list[Rule], *, force: bool) -> None:
+def _write(path: str, entries: Iterator[Entry], *, force: bool) -> None:
     from hbtrace.explain.draft import batches_of
-    from hbtrace.explain.whatif import rewrite
     from hbtrace.trace.writer import open_writer
 
     with open_writer(path, force=force) as writer:
-        for batch in batches_of(rewrite(batches, rules)):
+        for batch in batches_of(entries):
             writer.write_batch(batch)

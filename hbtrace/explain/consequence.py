@@ -10,7 +10,7 @@ value that the host reads and none that is left, whatever the schedule.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -23,7 +23,7 @@ from hbtrace.explain.victims import Finder, Memory, Reads, Site, Victims
 from hbtrace.replay.kernel import Clock
 from hbtrace.replay.order import Clocks
 from hbtrace.replay.program import END, HOST, PIECE, QUEUE
-from hbtrace.replay.races import Report
+from hbtrace.replay.races import Report, Signature
 
 Verdict = Literal["live", "dead", "unknown"]
 
@@ -40,6 +40,21 @@ class Consequence:
     verdict: Verdict
     why: str
     row: int = END_OF_TRACE
+
+
+DEAD: Final = Consequence("dead", "all that it can change is overwritten before anybody reads it")
+DOUBTFUL: Final = Consequence("unknown", "an approximate range decides whether what it changes is read")
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """How far one report's values spread: (row, bytes that hold one after it), wherever that number changed.
+
+    doubt: the first row of which an approximate range meets one, -1 for none.
+    """
+
+    sizes: list[tuple[int, int]]
+    doubt: int
 
 
 def consequences(
@@ -72,11 +87,35 @@ def judge(
     }
 
 
-def trail(recording: Recording, report: Report) -> list[tuple[int, int]]:
-    """How far one report's values spread: (row, bytes that hold one after it), wherever that number changed."""
+def judge_races(
+    recording: Recording, reports: list[Report], *, partial: bool = False
+) -> dict[Signature, Verdict]:
+    """What each distinct race comes to, by canonical signature, of all its reports together.
+
+    The sources of one race share a mark: it costs no more for many reports than for a few, and does not tell which of
+    them is live. A race called dead has none that is not.
+    """
+    labels = {key: label for label, key in enumerate(dict.fromkeys((r.canonical, r.approx) for r in reports))}
+    victims = Finder(recording, reports).find()
+    flow = _Flow(recording, victims, [labels[report.canonical, report.approx] for report in reports])
+    flow.run()
+    told: dict[Signature, list[Verdict]] = {}
+    for (canonical, approx), label in labels.items():
+        told.setdefault(canonical, []).append(flow.verdict_of(label, approx=approx, partial=partial).verdict)
+    return {canonical: worst(verdicts) for canonical, verdicts in told.items()}
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Of several reports of one race: live if any is, unknown if any could be."""
+    among = set(verdicts)
+    return "live" if "live" in among else "unknown" if "unknown" in among else "dead"
+
+
+def trail(recording: Recording, report: Report) -> Trail:
+    """How far one report's values spread."""
     flow = _Flow(recording, Finder(recording, [report]).find())
     flow.run()
-    return flow.trail
+    return Trail(flow.trail, flow.doubt)
 
 
 @dataclass(slots=True)
@@ -88,15 +127,25 @@ class _Node:
 
 
 class _Flow:
-    """Carries marks over the program. A source is a victim: a read's site, or the memory that two writes left."""
+    """Carries marks over the program. A source is a victim: a read's site, or the memory that two writes left.
 
-    def __init__(self, recording: Recording, victims: list[Victims]) -> None:
+    labels: of each report a number, and sources of the same labels are told apart no more; without, all are.
+    """
+
+    def __init__(self, recording: Recording, victims: list[Victims], labels: Sequence[int] | None = None) -> None:
         self._recording = recording
         self._bits: dict[Site, int] = {}
         self._memories: dict[Site, list[tuple[int, Memory]]] = {}
         self._memory_bits: dict[int, int] = {}
         self._count = 0
-        self._number(victims)
+        self._shared: dict[int, int] = {}
+        if labels is None:
+            self._number(victims)
+        else:
+            self._number_together(victims, labels)
+        self._last_row: dict[int, int] = {}
+        for (row, _), bit in self._bits.items():
+            self._last_row[bit] = max(self._last_row.get(bit, row), row)
         self._read_spaces = _read_spaces(recording)
         self._rows = {row for row, _ in (*self._bits, *self._memories)}
         self._marks: dict[int, Marks] = {}
@@ -108,6 +157,8 @@ class _Flow:
         self._summaries: dict[int, list[tuple[list[int], list[int]]]] = {}
         self.trail: list[tuple[int, int]] = []
         """(row, bytes marked after it), wherever that changed; kept for a single report only."""
+        self.doubt = END_OF_TRACE
+        """The first row of which an approximate range meets a mark."""
         self._told = len(victims) == 1
 
     def _number(self, victims: list[Victims]) -> None:
@@ -126,6 +177,33 @@ class _Flow:
             self._memory_bits[id(memory)] = self._count
             self._memories.setdefault(memory.site, []).append((self._count, memory))
             self._count += 1
+
+    def _number_together(self, victims: list[Victims], labels: Sequence[int]) -> None:
+        """One bit for all sources of the same set of labels."""
+        owners: dict[Site, int] = {}
+        slices: dict[int, tuple[Reads, dict[int, list[tuple[int, int]]]]] = {}
+        for label, its in zip(labels, victims, strict=True):
+            for reads, first, last in its.reads:
+                slices.setdefault(id(reads), (reads, {}))[1].setdefault(label, []).append((first, last))
+            if its.own is not None:
+                owners[its.own] = owners.get(its.own, 0) | 1 << label
+        for reads, by_label in slices.values():
+            turns = _turns(by_label)
+            among = 0
+            for at, site in enumerate(reads.sites):
+                among ^= turns.get(at, 0)
+                if among:
+                    owners[site] = owners.get(site, 0) | among
+        for site, among in owners.items():
+            self._bits[site] = self._shared_bit(among)
+        for label, its in zip(labels, victims, strict=True):
+            if its.memory is not None:
+                self._memories.setdefault(its.memory.site, []).append((self._shared_bit(1 << label), its.memory))
+
+    def _shared_bit(self, among: int) -> int:
+        bit = self._shared.setdefault(among, self._count)
+        self._count = len(self._shared)
+        return bit
 
     def run(self) -> None:
         """Over the whole program, or until every source is known to be live."""
@@ -178,6 +256,8 @@ class _Flow:
                 some |= 1 << bit
             maybe |= perhaps | some if approx else perhaps
             sure |= 0 if approx else some
+            if approx and some and self.doubt == END_OF_TRACE:
+                self.doubt = row
         return sure, maybe
 
     def _write(
@@ -189,6 +269,8 @@ class _Flow:
         if sure or maybe:
             writers = frozenset({(who[0], who[1][who[0]])})
             new = Mark(0, sure | maybe, writers) if approx else Mark(sure, maybe, writers)
+            if approx and sure and self.doubt == END_OF_TRACE:
+                self.doubt = row
         if marks is None:
             if new is None and (row, number) not in self._memories:
                 return
@@ -215,15 +297,11 @@ class _Flow:
             held = 0
             for marks in self._marks.values():
                 held |= marks.all()[0]
-            self._forget(doubtful & maybe & ~held & self._visited(row))
+            self._forget(self._visited(doubtful & maybe & ~held, row))
 
-    def _visited(self, row: int) -> int:
-        """Sources whose own row is behind: no mark of theirs is still to come."""
-        later = 0
-        for (at, _), bit in self._bits.items():
-            if at >= row:
-                later |= 1 << bit
-        return ~later
+    def _visited(self, bits: int, row: int) -> int:
+        """Those of the sources whose own rows are behind: no mark of theirs is still to come."""
+        return sum(1 << bit for bit in _ones(bits) if self._last_row.get(bit, -1) < row)
 
     def _forget(self, decided: int) -> None:
         self._open &= ~decided
@@ -238,25 +316,41 @@ class _Flow:
 
     def verdict(self, report: Report, its: Victims, *, partial: bool) -> Consequence:
         """The consequence of a report, from its victims."""
-        rows = [row for row in (*self._of_reads(its, 0), *self._of_bits(its, self._live_rows)) if row is not None]
+        doubtful, untold = (dict.fromkeys(_ones(bits), 0) for bits in (self._maybe, self._untold))
+        return self._come_to(
+            [row for row in (*self._of_reads(its, 0), *self._of_bits(its, self._live_rows)) if row is not None],
+            any(row is not None for row in (*self._of_reads(its, 1), *self._of_bits(its, doubtful))),
+            any(row is not None for row in (*self._of_reads(its, 2), *self._of_bits(its, untold))),
+            approx=report.approx,
+            partial=partial,
+        )
+
+    def verdict_of(self, label: int, *, approx: bool, partial: bool) -> Consequence:
+        """The consequence of all reports of a label together. approx: theirs."""
+        bits = [bit for among, bit in self._shared.items() if among >> label & 1]
+        rows = [self._live_rows[bit] for bit in bits if bit in self._live_rows]
+        doubtful, untold = (any(told >> bit & 1 for bit in bits) for told in (self._maybe, self._untold))
+        return self._come_to(rows, doubtful, untold, approx=approx, partial=partial)
+
+    def _come_to(
+        self, rows: list[int], doubtful: bool, untold: bool, *, approx: bool, partial: bool
+    ) -> Consequence:
         reached = min((row for row in rows if row >= 0), default=None)
         if reached is not None or END_OF_TRACE in rows:
-            if report.approx:
+            if approx:
                 return Consequence("unknown", "its bytes are approximate: the two sides may not have met")
             if reached is not None:
                 return Consequence("live", f"the host reads what depends on it in row {reached}", reached)
             if partial:
                 return Consequence("unknown", "what it changes was in memory where the trace is cut")
             return Consequence("live", "what it changes is in memory at the end of the trace")
-        doubtful = dict.fromkeys(_ones(self._maybe), 0)
-        if any(row is not None for row in (*self._of_reads(its, 1), *self._of_bits(its, doubtful))):
-            return Consequence("unknown", "an approximate range decides whether what it changes is read")
-        untold = dict.fromkeys(_ones(self._untold), 0)
-        if any(row is not None for row in (*self._of_reads(its, 2), *self._of_bits(its, untold))):
+        if doubtful:
+            return DOUBTFUL
+        if untold:
             return Consequence("unknown", "the trace does not tell what is computed from it: a node lists no writes")
         if self._recording.late:
             return Consequence("unknown", "the recording began late: what was used before is not known whole")
-        return Consequence("dead", "all that it can change is overwritten before anybody reads it")
+        return DEAD
 
     def _of_bits(self, its: Victims, rows: dict[int, int]) -> list[int | None]:
         bits = [self._bits.get(its.own)] if its.own is not None else []
@@ -292,6 +386,20 @@ def _read_spaces(recording: Recording) -> set[int]:
     """The spaces that some recorded access reads."""
     flat = [np.asarray(chunk.program.pieces, dtype=np.int64).reshape(-1, PIECE) for chunk in recording.chunks]
     return {int(space) for pieces in flat for space in np.unique(pieces[pieces[:, 4] == 0, 0])}
+
+
+def _turns(by_label: dict[int, list[tuple[int, int]]]) -> dict[int, int]:
+    """By place, the labels whose slices begin or end there."""
+    turns: dict[int, int] = {}
+    for label, slices in by_label.items():
+        end = -1
+        for first, last in sorted(slices):
+            if first > end:
+                turns[first] = turns.get(first, 0) ^ 1 << label
+                turns[end] = turns.get(end, 0) ^ 1 << label
+            end = max(end, last)
+        turns[end] = turns.get(end, 0) ^ 1 << label
+    return turns
 
 
 def _ones(bits: int) -> Iterator[int]:

@@ -1,13 +1,18 @@
-"""The edge that a cause lacks, put in at each of its races and nowhere else."""
+"""The edge that a cause lacks, put in at each of its races and nowhere else.
+
+As an event it is exact: recorded right behind the earlier side, waited for right before the current one. Nothing that
+the two queues did side by side is ordered by it but the racing pair and what these two are ordered with already. As a
+stall it is the plain `synchronize`, which needs fewer waits and costs more of what runs side by side.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hbtrace.explain.causes import Cause, is_host
-from hbtrace.explain.draft import INSERTED, Entry, Event, Price, State, Wants, inserted
+from hbtrace.explain.draft import INSERTED, Entry, Event, Ruling, Wants, inserted
 from hbtrace.explain.recording import Recording
 from hbtrace.replay.program import QUEUE
 from hbtrace.replay.races import Access
@@ -15,8 +20,8 @@ from hbtrace.replay.races import Access
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Before `row`, `current` waits for `earlier`: for all that it was given so far, or, if it can be named no more,
-    for what it had when `earlier_row` was issued."""
+    """Before `row`, `current` waits for what `earlier` had when `earlier_row` was issued, or, if it is drained, for
+    all that it was given so far."""
 
     row: int
     earlier_row: int
@@ -24,20 +29,23 @@ class Point:
     current: str
     thread: int
     earlier_thread: int
-    late: bool
+    drained: bool
+
+    @property
+    def mark(self) -> tuple[int, str]:
+        """Behind which row something is left for the wait, and by whom."""
+        return self.earlier_row, self.earlier
 
 
 @dataclass
-class Edges:
-    """Waits at points. stall: the host waits (a `synchronize`), where it can; else an event record and wait."""
+class Edges(Ruling):
+    """Waits at points. stall: the host waits, also where a queue could."""
 
     name: str
     points: list[Point]
     queues: dict[str, int]
     """Backend ids by actor."""
     stall: bool
-    price: Price = field(default_factory=Price)
-    lane: int = 0
 
     def __str__(self) -> str:
         return self.name
@@ -47,82 +55,82 @@ class Edges:
         return Wants(rows=frozenset(row for point in self.points for row in (point.row, point.earlier_row)))
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Before each point's row the wait, and where it must be, behind the earlier row the record."""
+        """Before each point's row the wait, and behind the earlier row what it waits for."""
         before: dict[int, list[Point]] = {}
-        behind: dict[int, list[Point]] = {}
+        behind: dict[int, dict[tuple[int, str], Point]] = {}
         for point in self.points:
             before.setdefault(point.row, []).append(point)
-            if point.late or is_host(point.earlier):
-                behind.setdefault(point.earlier_row, []).append(point)
-        state = State(lane=self.lane)
-        marks: dict[Point, int] = {}
+            if not point.drained:
+                behind.setdefault(point.earlier_row, {})[point.mark] = point
+        state = self.state()
+        marks: dict[tuple[int, str], int] = {}
         for row, event in entries:
             if row != INSERTED:
                 for point in before.get(row, ()):
-                    yield from ((INSERTED, new) for new in self._wait(point, event, state, marks))
+                    yield from ((INSERTED, new) for new in self._wait(point, event, marks))
             yield row, event
             if row != INSERTED:
-                for point in behind.get(row, ()):
-                    marks[point] = state.fresh()
-                    yield INSERTED, self._mark(point, event, marks[point])
+                for mark, point in behind.get(row, {}).items():
+                    marks[mark] = state.fresh()
+                    yield INSERTED, self._mark(point, event, marks[mark])
 
     def _mark(self, point: Point, event: Event, ident: int) -> Event:
         if is_host(point.earlier):
             return inserted(event | {"thread": point.earlier_thread}, "release", object=f"whatif {ident}")
         return inserted(event, "event_record", backend=self.queues[point.earlier], event=ident)
 
-    def _wait(self, point: Point, event: Event, state: State, marks: dict[Point, int]) -> Iterator[Event]:
+    def _wait(self, point: Point, event: Event, marks: dict[tuple[int, str], int]) -> Iterator[Event]:
+        ident = marks.get(point.mark)
+        if ident is None and not point.drained:
+            return  # another rule took the earlier side away
         like = event | {"thread": point.thread}
-        to_host = is_host(point.current)
-        if to_host or self.stall:
+        to_host = is_host(point.current) or (self.stall and not is_host(point.earlier))
+        if to_host:
             self.price.waits += 1
         else:
             self.price.queue_waits += 1
-        if is_host(point.earlier):
-            queue = {} if to_host else {"backend": self.queues[point.current]}
-            yield inserted(like, "acquire", object=f"whatif {marks[point]}", **queue)
-            return
-        if self.stall and not point.late:
+        if point.drained:
             yield inserted(like, "synchronize", backend=self.queues[point.earlier])
-            return
-        ident = marks.get(point)
-        if ident is None:
-            ident = state.fresh()
-            yield inserted(like, "event_record", backend=self.queues[point.earlier], event=ident)
-        if to_host or self.stall:
+        elif is_host(point.earlier):
+            queue = {} if to_host else {"backend": self.queues[point.current]}
+            yield inserted(like, "acquire", object=f"whatif {ident}", **queue)
+        elif to_host:
             yield inserted(like, "event_synchronize", event=ident)
         else:
             yield inserted(like, "event_wait", backend=self.queues[point.current], event=ident)
 
 
 def edges_for(cause: Cause, recording: Recording, *, stall: bool) -> Edges:
-    """The fewest waits that order all races of a cause: one covers what comes after it, too."""
-    ticks = _ticks(recording)
-    covered = -1
+    """The fewest waits of this kind that order all races of a cause: one covers what comes after it, too."""
+    ticks = _ticks(recording) if stall else {}
+    covered: dict[tuple[str, str], int] = {}
     points: list[Point] = []
     for report in sorted(cause.reports, key=lambda r: (r.current.row, -r.earlier.clock)):
         earlier, current = report.earlier, report.current
-        if earlier.clock <= covered:
+        pair = earlier.actor, current.actor
+        if earlier.clock <= covered.get(pair, 0):
             continue
-        late = current.row > recording.renamed.get(cause.earlier, current.row)
-        points.append(_point(earlier, current, late=late))
-        covered = earlier.clock
-        if not late and not is_host(cause.earlier):
-            covered = max(covered, bisect_right(ticks.get(cause.earlier, []), current.row - 1))
+        # A queue that is gone by then can be named no more: only an event from before still tells.
+        named = current.row <= recording.renamed.get(earlier.actor, current.row)
+        drained = stall and named and not is_host(earlier.actor)
+        points.append(_point(earlier, current, drained=drained))
+        covered[pair] = earlier.clock
+        if drained:
+            covered[pair] = max(earlier.clock, bisect_right(ticks.get(earlier.actor, []), current.row - 1))
     itself = is_host(cause.current) or not stall
     who = cause.current if itself else f"the host, before it gives work to {cause.current},"
     what = "last user of " + ", ".join(cause.tensors[:3]) + (", ..." if len(cause.tensors) > 3 else "")
     name = f"{cause.ident}: {who} waits for {cause.earlier}, the {what}"
     queues = {name: int(its.get("id", -1)) for name, its in recording.queues.items()}
-    for actor in (cause.earlier, cause.current):
+    for actor in {actor for point in points for actor in (point.earlier, point.current)}:
         if actor.startswith("?") and actor not in queues:
             queues[actor] = int(actor[1:])
     return Edges(name, points, queues, stall)
 
 
-def _point(earlier: Access, current: Access, *, late: bool) -> Point:
+def _point(earlier: Access, current: Access, *, drained: bool) -> Point:
     return Point(
-        current.row, earlier.row, earlier.actor, current.actor, current.thread, earlier.thread, late
+        current.row, earlier.row, earlier.actor, current.actor, current.thread, earlier.thread, drained
     )  # fmt: skip
 
 
@@ -133,4 +141,3 @@ def _ticks(recording: Recording) -> dict[str, list[int]]:
         if op == QUEUE:
             rows.setdefault(actor, []).append(row)
     return {recording.actors[actor]: its for actor, its in rows.items()}
-

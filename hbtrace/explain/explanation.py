@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from hbtrace.errors import UsageError
 from hbtrace.explain.causes import Cause, Window, window_of
 from hbtrace.explain.chain import Chain, chain_of
-from hbtrace.explain.consequence import Consequence, trail
+from hbtrace.explain.consequence import Consequence, Trail, trail
 from hbtrace.explain.mending import Advice, advice
 from hbtrace.explain.recording import Recording
 from hbtrace.explain.rowtext import rows_in_words
@@ -26,10 +26,10 @@ _NEIGHBOURS = 2
 
 @dataclass(frozen=True)
 class Explanation:
-    """One race in full. others: how many more reports the id stands for. words: rows in words.
+    """One race in full. others: how many more reports the id stands for; races: of how many distinct races they all
+    are; means: of what they all are. words: rows in words.
 
     around: for the earlier and the current side the rows next to it in its actor's program, itself among them.
-    trail: (row, bytes that hold a changed value after it).
     """
 
     path: str
@@ -44,8 +44,10 @@ class Explanation:
     witness: Witness
     around: tuple[list[int], list[int]]
     words: dict[int, str]
-    trail: list[tuple[int, int]]
+    trail: Trail
     actors: list[str]
+    races: int
+    means: Literal["race", "cause", "row"]
 
 
 def explain_race(path: str, ident: str, **settings: Any) -> Explanation:
@@ -72,10 +74,14 @@ def explain(
     rows = {row for side in around for row in side} | {lane.row for lane in shown.lanes}
     rows |= {link.row for link in chain.links} | {chain.learns_at, chain.knows_since}
     rows |= {version[0] for version in (*shown.recorded, *shown.seen) if version is not None}
+    spread = trail(recording, report)
+    rows.add(spread.doubt)
+    races = len({one.signature for one in reports})
     return Explanation(
         found.path, found.ids[report.canonical], report, len(reports) - 1, cause, advice(cause),
         found.consequence_of(report), window_of(report, recording), chain, shown, (around[0], around[1]),
-        rows_in_words(batches(), rows - {-1}), trail(recording, report), recording.actors,
+        rows_in_words(batches(), rows - {-1}), spread, recording.actors, races,
+        "race" if races == 1 else "cause" if reports == cause.reports else "row",
     )  # fmt: skip
 
 

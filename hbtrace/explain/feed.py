@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hbtrace.explain.draft import QUEUED, USES, Entry, Event, Uses, Wants, tensors_used
+from hbtrace.explain.draft import QUEUED, RAW, USES, Entry, Event, Raw, Uses, Wants, raw_written, tensors_used
 from hbtrace.replay.accesses import Template
 from hbtrace.trace.rows import nulls, rows_from_batch
 
@@ -40,7 +40,7 @@ class Feed:
     _batch: list[Entry] = field(default_factory=list)
     _ended: bool = False
     _ubatch: int = -1
-    _uses: dict[int, tuple[Template, Uses]] = field(default_factory=dict)
+    _uses: dict[int, tuple[Template, Uses, list[Raw]]] = field(default_factory=dict)
 
     def give(self, batch: pa.RecordBatch, first: int, templates: dict[int, Template]) -> None:
         """The next batch, whose first row is `first`, when it was lowered."""
@@ -50,7 +50,10 @@ class Feed:
         self.rows = rows = (numbers + first).tolist()
         for row, event in zip(rows, events, strict=True):
             if event.get("ev") in _USING and (template := templates.get(row)) is not None:
-                event[USES] = self._used(template)
+                event[USES], event[RAW] = self._used(template)
+                if event["ev"] == "copy_async":
+                    source = template.accesses[0][1]
+                    event["src"] = {"tensor": source.tensor, "buffer": source.buffer}
         self._batch = list(zip(rows, events, strict=True))
 
     def end(self) -> None:
@@ -91,11 +94,12 @@ class Feed:
             self._ubatch = int(there[-1])
         return mask
 
-    def _used(self, template: Template) -> Uses:
+    def _used(self, template: Template) -> tuple[Uses, list[Raw]]:
         found = self._uses.get(id(template))
         if found is None:
-            found = self._uses[id(template)] = template, tensors_used(template.accesses)
-        return found[1]
+            accesses = template.accesses
+            found = self._uses[id(template)] = template, tensors_used(accesses), raw_written(accesses)
+        return found[1:]
 
 
 _END: Final[Event] = {"ev": ""}

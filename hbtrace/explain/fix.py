@@ -1,23 +1,28 @@
 """The smallest set of mends that removes every race, each tried by replay.
 
-Mends are the rules of `whatif` that the causes call for, and for each cause the bare edge that it lacks. A set is an
-answer if the trace replays without a selected race and without a new one under it. Sets are tried by size, so that the
-first answers are the smallest; where every smaller set was tried, the answer is called minimal. Where there are too
-many, mends are taken greedily and those that turn out to be needless are dropped again.
+Mends are the rules of `whatif` that the causes call for, for each cause the bare edge that it lacks and the waits that
+its advice names, and where one or two rows are between all racing sides, a wait there. A set is an answer if the trace
+replays without a selected race and without a new one under it. Sets are tried by size, so that the first answers are
+the smallest; where every smaller set of these mends was tried, the answer is called minimal. There may be other mends:
+minimal is a word on those tried. Where there are too many, mends are taken greedily and those that turn out to be
+needless are dropped again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from functools import partial
+from itertools import combinations, islice
 from math import comb
+from shlex import quote
 from typing import Final
 
 from hbtrace.compare.select import Filters
 from hbtrace.explain.causes import Cause
 from hbtrace.explain.draft import Price, Rule
 from hbtrace.explain.edges import edges_for
+from hbtrace.explain.mending import advice
 from hbtrace.explain.pin import Pin
 from hbtrace.explain.recording import Settings
 from hbtrace.explain.ring import Ring
@@ -29,6 +34,10 @@ MOST_REPLAYS: Final = 300
 _MOST_ROWS: Final = 200_000
 """Of a longer trace only single mends and greedy sets are tried."""
 _MOST_ANSWERS: Final = 6
+_MOST_ADVISED: Final = 6
+"""Waits before a tensor that are tried: each is a replay."""
+_MOST_ROWS_BETWEEN: Final = 2
+"""Rows at which one wait is tried; where more are needed, races come back with each ubatch."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,8 @@ class Mend:
 class Answer:
     """A set of mends under which the trace is clean. removes: causes by id, of each mend alone.
 
-    minimal: no set of fewer mends is clean, all of them were tried. None of its mends can be left out in any case.
+    minimal: no set of fewer of the search's mends is clean, all of them were tried. None of its mends can be left out
+    in any case.
     """
 
     mends: list[Mend]
@@ -61,7 +71,7 @@ class Answer:
 
 @dataclass
 class Fix:
-    """All answers found, cheapest first; `tried` replays were needed."""
+    """All answers found, cheapest first, of sets of `mends`; `tried` replays were needed."""
 
     before: Side
     answers: list[Answer] = field(default_factory=list)
@@ -96,7 +106,33 @@ def mends_for(side: Side) -> list[Mend]:
         mends.append(Mend("synchronize at each ubatch boundary", "--sync ubatch", lambda: Wait("ubatch")))
     for cause in side.causes:
         mends += _own(cause, side)
-    return mends
+    advised = dict.fromkeys(wait for cause in side.causes for wait in _advised(cause))
+    return mends + [_wait(*wait) for wait in (*islice(advised, _MOST_ADVISED), *_between(side))]
+
+
+def _advised(cause: Cause) -> Iterator[tuple[str, str]]:
+    """The waits that the advice on a cause names: an option and a point."""
+    for rule in advice(cause).rules:
+        option, _, point = rule.partition(" ")
+        if option in ("--sync", "--event") and point.startswith("before:"):
+            yield option, point
+
+
+def _between(side: Side) -> list[tuple[str, str]]:
+    """The fewest rows such that one is between the sides of each race: a wait for all that runs orders them there."""
+    rows: list[int] = []
+    for report in sorted((r for cause in side.causes for r in cause.reports), key=lambda report: report.current.row):
+        if not rows or rows[-1] <= report.earlier.row:
+            rows.append(report.current.row)
+    return [("--sync", f"row:{row}") for row in rows] if len(rows) <= _MOST_ROWS_BETWEEN else []
+
+
+def _wait(option: str, point: str) -> Mend:
+    kind, _, what = point.partition(":")
+    sync = option == "--sync"
+    where = f"row {what}" if kind == "row" else f"{what} is written"
+    name = f"wait for all that runs before {where} ({'synchronize' if sync else 'event'})"
+    return Mend(name, f"{option} {quote(point)}", partial(Wait, point, "synchronize" if sync else "event"))
 
 
 def _own(cause: Cause, side: Side) -> Iterable[Mend]:
@@ -218,8 +254,11 @@ def _cheapest(answers: list[Answer]) -> list[Answer]:
 
 
 def _cost(answer: Answer) -> tuple[int, ...]:
+    """Waits between queues cost little beside what they order: they count after that."""
     price, after = answer.price, answer.result.after.pace
-    return price.waits, price.queue_waits, price.bytes, -(after.beside or 0), -after.in_flight
+    return (
+        price.waits, -after.side_by_side, price.queue_waits, price.bytes, -(after.beside or 0), -after.in_flight,
+    )  # fmt: skip
 
 
 def _beats(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -6,6 +6,7 @@ A trace without a report is not read again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,13 +15,15 @@ import pyarrow as pa
 
 from hbtrace.explain import triage
 from hbtrace.explain.causes import cause_of
-from hbtrace.explain.consequence import Consequence, Verdict, judge
+from hbtrace.explain.consequence import Consequence, Verdict, judge, judge_races, worst
 from hbtrace.explain.recording import Pair, Settings, pair_of, record
 from hbtrace.replay.races import Report, Signature
 
 MOST_JUDGED: Final = triage.MOST_JUDGED
 OF_EACH: Final = 2
-"""Reports of each distinct race that are judged where there are more than `MOST_JUDGED`."""
+"""Reports of each distinct race that are judged one by one where there are more than `MOST_JUDGED`."""
+MOST_TOGETHER: Final = 50_000
+"""Reports of which then at least each distinct race is judged: about 2 kB of memory each."""
 MOST_ROWS: Final = 4_000_000
 """Rows that are looked at: about 60 bytes of memory each."""
 
@@ -30,29 +33,33 @@ class Sample:
 
     def __init__(self) -> None:
         self.seen = 0
-        self._all: list[Report] | None = []
+        self.kept: list[Report] = []
+        """The first `MOST_TOGETHER`, each."""
+        self.beyond: Counter[Signature] = Counter()
+        """How many of each distinct race are not among them."""
         self._first: dict[Signature, list[Report]] = {}
         self._points: dict[tuple[Any, ...], Report] = {}
 
     def add(self, report: Report) -> None:
         """The next report."""
         self.seen += 1
-        if self._all is not None:
-            self._all.append(report)
-            if self.seen > MOST_JUDGED:
-                self._all = None
+        if len(self.kept) < MOST_TOGETHER:
+            self.kept.append(report)
+        else:
+            self.beyond[report.canonical] += 1
         first = self._first.setdefault(report.canonical, [])
         if len(first) < OF_EACH:
             first.append(report)
         earlier, current = report.earlier, report.current
-        point = (report.canonical, earlier.actor, earlier.split, current.actor, current.split)
+        point = (report.canonical, earlier.actor, earlier.site, current.actor, current.site)
         self._points.setdefault(point, report)
 
     @property
     def reports(self) -> list[Report]:
-        """Those to judge."""
-        return self._all if self._all is not None else [report for its in self._first.values() for report in its]
-
+        """Those to judge one by one."""
+        if self.seen <= MOST_JUDGED:
+            return self.kept
+        return [report for its in self._first.values() for report in its]
 
     @property
     def points(self) -> Iterable[Report]:
@@ -68,12 +75,13 @@ class _Named:
 
 @dataclass
 class Judged:
-    """What came of the reports that were judged. left: how many were not."""
+    """What came of the reports that were judged. left: how many were not judged one by one, beyond: nor together."""
 
     by_pair: dict[Pair, Consequence] = field(default_factory=dict)
     races: dict[Signature, Verdict] = field(default_factory=dict)
     """By canonical signature: live if one of its reports is, unknown if one could be."""
     left: int = 0
+    beyond: int = 0
     named: _Named = field(default_factory=_Named)
     causes: dict[Signature, set[str]] = field(default_factory=dict)
     """By canonical signature: the ids of the root causes of its reports."""
@@ -95,10 +103,16 @@ class Judged:
         """What a reader must know of reports that were not judged."""
         if not self.left:
             return []
-        return [
-            f"{self.left:,} of {self.left + len(self.by_pair):,} reports were not judged for their consequence: the"
-            f" first {OF_EACH} of each distinct race stand for the others"
+        told = [
+            f"{self.left:,} of {self.left + len(self.by_pair):,} reports were not judged one by one for their"
+            " consequence: what all reports of a distinct race together come to stands for them"
         ]
+        if self.beyond:
+            told.append(
+                f"{self.beyond:,} reports were not judged at all, only the first {MOST_TOGETHER:,} are: their distinct"
+                " races are unknown unless another report makes them live"
+            )
+        return told
 
 
 def judge_again(
@@ -110,32 +124,42 @@ def judge_again(
     """
     again = _Again(batches, min(rows, MOST_ROWS))
     reports = sample.reports
-    within = [report for report in reports if report.current.row < MOST_ROWS]
     recording = record(again, Settings(**settings), replay=False)
-    found = judge(recording, within, partial=partial or rows > MOST_ROWS)
-    if within and again.missing:
+    partial = partial or rows > MOST_ROWS
+    found = judge(recording, _within(reports), partial=partial)
+    together: dict[Signature, Verdict] = {}
+    if sample.seen > len(reports) and not again.missing:
+        together = judge_races(recording, _within(sample.kept), partial=partial)
+    if again.missing:
         changed = Consequence("unknown", "the trace could not be read a second time as it was the first")
-        found = {pair_of(report): changed for report in within}
+        found = {pair_of(report): changed for report in reports}
     beyond = Consequence("unknown", f"the trace is looked at up to row {MOST_ROWS:,} only")
     found |= {pair_of(report): beyond for report in reports if report.current.row >= MOST_ROWS}
+    races = _of_races(sample, found, together)
     named = _Named(recording.queues, recording.inputs)
     causes: dict[Signature, set[str]] = {}
     for report in sample.points:
         causes.setdefault(report.canonical, set()).add(cause_of(report, named))
-    return Judged(found, _of_races(reports, found), sample.seen - len(reports), named, causes)
+    return Judged(found, races, sample.seen - len(reports), sample.beyond.total(), named, causes)
 
 
-def _of_races(reports: Iterable[Report], found: dict[Pair, Consequence]) -> dict[Signature, Verdict]:
+def _within(reports: list[Report]) -> list[Report]:
+    return [report for report in reports if report.current.row < MOST_ROWS]
+
+
+def _of_races(
+    sample: Sample, found: dict[Pair, Consequence], together: dict[Signature, Verdict]
+) -> dict[Signature, Verdict]:
+    """Of each distinct race, of its reports one by one and together; those that nobody looked at could be live."""
     told: dict[Signature, set[Verdict]] = {}
-    for report in reports:
+    for report in sample.reports:
         told.setdefault(report.canonical, set()).add(found[pair_of(report)].verdict)
+    for canonical, verdict in together.items():
+        told[canonical].add(verdict)
+    unseen = set(sample.beyond) | {report.canonical for report in sample.kept if report.current.row >= MOST_ROWS}
+    for canonical in unseen:
+        told[canonical].add("unknown")
     return {canonical: worst(verdicts) for canonical, verdicts in told.items()}
-
-
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Of several reports of one race: live if any is, unknown if any could be."""
-    among = set(verdicts)
-    return "live" if "live" in among else "unknown" if "unknown" in among else "dead"
 
 
 class _Again:

@@ -1,8 +1,12 @@
-"""The smallest trace that still shows a race: valid, of one distinct race, and nothing in it can be left out.
+"""The smallest trace that still shows a race: valid, and nothing in it can be left out.
+
+Mostly it shows only this race. Where the two sides are nodes of one graph that is computed on both, leaving out an
+access takes it from both, so that another race of the graph may stay beside it.
 
 First a guess: the definitions in force at the two sides and the two sides. Where this does not race as the whole trace
 does, everything up to the current side is the start. Then events are left out, many at once and at last one by one,
-then nodes, ranges and keys, as long as the race is still there and no rule of the contract is broken.
+then nodes, ranges and keys, as long as the race is still there and no rule of the contract is broken. What it is cut
+from must be whole: a row that names what the recording does not define breaks a rule.
 """
 
 from __future__ import annotations
@@ -25,13 +29,16 @@ Test = Callable[[list[Event]], bool]
 
 
 def minimize(batches: Iterable[pa.RecordBatch], report: Report, settings: Settings | None = None) -> list[Event]:
-    """The events of the smallest trace with this race. Raises UsageError for a race that only a broken trace has."""
+    """The events of the smallest trace with this race, which shows when it is read without any settings for threads.
+
+    Raises UsageError for a race that only a broken trace has.
+    """
     how = settings or Settings()
     test = _same_race(report, how)
     events = [event for row, event in entries_of(_until(batches, report.current.row)) if row <= report.current.row]
-    start = _slice(events, report)
+    start = _told(_slice(events, report), how)
     if not test(start):
-        start = [dict(event) for event in events]
+        start = _told([dict(event) for event in events], how)
         if not test(start):
             raise UsageError("this race needs rows that break a rule of the format: no valid trace shows it alone")
     for index in range(len(start)):  # first what names the most other rows
@@ -40,6 +47,15 @@ def minimize(batches: Iterable[pa.RecordBatch], report: Report, settings: Settin
     start = _without_third_parties(start, report.buffer_id, test)
     start = _shrunk(_simpler(start, test), test)
     return _looser(start, _same_race(report, how, exactly=False))
+
+
+def _told(events: list[Event], settings: Settings) -> list[Event]:
+    """How threads were to be read is said by the trace itself: whoever has it may not know."""
+    if settings.threads is None:
+        return events
+    named = bool(events) and events[0].get("ev") == "meta"
+    meta: Event = events[0] if named else {"ev": "meta", "version": 1}
+    return [meta | {"threads": settings.threads}, *events[named:]]
 
 
 def _until(batches: Iterable[pa.RecordBatch], row: int) -> Iterator[pa.RecordBatch]:
@@ -67,9 +83,8 @@ def _same_race(report: Report, settings: Settings, *, exactly: bool = True) -> T
     def test(events: list[Event]) -> bool:
         try:
             found = analyze_events(
-                events, threads=settings.threads, skip_weights=settings.skip_weights, strict=True,
-                fold_layers=settings.fold_layers,
-            )  # fmt: skip
+                events, skip_weights=settings.skip_weights, strict=True, fold_layers=settings.fold_layers
+            )
         except HbtraceError:
             return False
         looks = list(map(_look, found.reports))

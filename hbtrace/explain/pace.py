@@ -1,16 +1,20 @@
-"""How far the host runs ahead of its queues: what a wait costs, as far as a recording tells.
+"""How far the host runs ahead of its queues, and queues beside one another: what a wait costs, as far as a recording
+tells.
 
 A recording says when work was issued and when it was surely done, not how long it took. So this counts computes and
-kernels in flight (issued and not yet waited for), and the host's time beside them.
+kernels in flight (issued and not yet waited for), the host's time beside them, and the pairs of two queues that nothing
+orders: these may run at the same time, and a wait between queues makes fewer of them.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
 from hbtrace.explain.recording import NO_TIME, Recording
+from hbtrace.replay.kernel import Clock
 from hbtrace.replay.order import Clocks
 from hbtrace.replay.program import QUEUE
 
@@ -18,10 +22,12 @@ from hbtrace.replay.program import QUEUE
 @dataclass(frozen=True, slots=True)
 class Pace:
     """in_flight: most pieces of work of one queue that the host had issued and not waited for. beside: nanoseconds
-    during which there was any, None if the trace has no times."""
+    during which there was any, None if the trace has no times. side_by_side: pairs of pieces of work of two queues
+    that are unordered."""
 
     in_flight: int
     beside: int | None
+    side_by_side: int = 0
 
 
 _WORK: Final = frozenset({"compute", "kernel"})
@@ -32,6 +38,8 @@ def pace_of(recording: Recording) -> Pace:
     clocks = Clocks()
     host = clocks.of(0)
     behind: dict[int, deque[int]] = {}
+    work: dict[int, list[int]] = {}
+    pairs = 0
     most, beside, since, last = 0, 0, NO_TIME, -1
     for op, actor, other, _, row in recording.steps():
         # Only now is the row before done: a synchronous backend's work is waited for within its row. A row that a rule
@@ -44,7 +52,12 @@ def pace_of(recording: Recording) -> Pace:
             since = time if time != NO_TIME else since
         learnt = clocks.step(op, actor, other)
         if op == QUEUE and recording.events[row] in _WORK:
-            behind.setdefault(actor, deque()).append(clocks.of(actor)[actor])
+            known = clocks.of(actor)
+            # Each queue knows what the only host thread knows: work that this has waited for is beside nothing.
+            others = behind if recording.closed else work
+            pairs += _unordered(known, {queue: work[queue] for queue in others if queue != actor})
+            work.setdefault(actor, []).append(known[actor])
+            behind.setdefault(actor, deque()).append(known[actor])
         elif learnt and actor == 0 and behind:
             for queue, pieces in list(behind.items()):
                 while pieces and pieces[0] <= host.get(queue, 0):
@@ -52,4 +65,9 @@ def pace_of(recording: Recording) -> Pace:
                 if not pieces:
                     del behind[queue]
     most = max([most, *map(len, behind.values())])
-    return Pace(most, beside if since != NO_TIME else None)
+    return Pace(most, beside if since != NO_TIME else None, pairs)
+
+
+def _unordered(known: Clock, work: dict[int, list[int]]) -> int:
+    """How many pieces of work of other queues are not known to one that is issued now; none of them knows it."""
+    return sum(len(clocks) - bisect_right(clocks, known.get(queue, 0)) for queue, clocks in work.items())

@@ -59,7 +59,7 @@ class Patch:
     def __init__(self, rules: Sequence[Rule], lowering: Lowering) -> None:
         wants = reduce(lambda a, b: a | b, (rule.wants for rule in rules), Wants())
         self._feed = Feed(wants)
-        self._entries = chained(rules, iter(self._feed))
+        self._entries = chained(rules, iter(self._feed), lowering.threads)
         self._lowering = lowering
         self._moves = "tensor" in wants.events
         self._introduced = 0

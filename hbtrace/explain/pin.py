@@ -16,29 +16,29 @@ from hbtrace.explain.draft import (
     INSERTED,
     PART,
     QUEUED,
+    RAW,
     USES,
     Entry,
     Event,
-    Price,
+    Raw,
+    Ruling,
     State,
     Uses,
     Wants,
     inserted,
+    raw_of,
     tensors_of,
 )
 from hbtrace.replay.canonical import without_slot
 
 
 @dataclass
-class Pin:
+class Pin(Ruling):
     """Memory that a queue was given to read or write stays out of the allocator's pool until the host has waited.
 
     A tensor about to be written over bytes of another tensor that a queue still uses is given bytes of its own,
     told by the view root that owns them.
     """
-
-    price: Price = field(default_factory=Price)
-    lane: int = 0
 
     def __str__(self) -> str:
         return "--pin"
@@ -60,7 +60,7 @@ _CHANGING = frozenset({"tensor", "buffer", "graph"})
 class _Pool:
     def __init__(self, pin: Pin) -> None:
         self._pin = pin
-        self._state = State(lane=pin.lane)
+        self._state = pin.state()
         self._uses: dict[int, dict[int, dict[Use, int]]] = {}
         """By queue and buffer: what its work uses, and the number of the last piece of work that does."""
         self._placed: dict[int, list[tuple[int, Use]]] = {}
@@ -75,7 +75,7 @@ class _Pool:
             if rivals:
                 for tensor in sorted(self._state.written(event)):
                     yield from self._protect(tensor, rivals)
-            self._state.take(event)
+            self._state.take(event, row)
             yield row, event
             if ev in QUEUED:
                 self._remember(event)
@@ -106,14 +106,13 @@ class _Pool:
 
     def _rivals(self, event: Event) -> list[tuple[int, dict[int, dict[Use, int]]]]:
         """Of the other queues that are not waited for: (work that is done, uses). Of one that is, nothing is in use."""
-        own = event.get("backend", -1) if event.get("ev") in QUEUED else -1
-        if event.get("ev") == "copy_async" and event.get("runs_on") == "src":
-            own = event.get("src_backend", own)
+        own = self._state.runner(event)
         rivals = []
         for queue, uses in self._uses.items():
-            done = self._state.waited.get(queue, 0)
+            done = self._state.done(queue, event)
             if self._state.issued.get(queue, done + 1) <= done:
-                uses.clear()
+                if self._state.threads != "ordered":  # another thread may not know it
+                    uses.clear()
             elif queue != own:
                 rivals.append((done, uses))
         return rivals
@@ -180,6 +179,11 @@ class Part:
         )
         return reads, writes
 
+    @cached_property
+    def raw(self) -> list[Raw]:
+        """The bytes of no tensor that its nodes write."""
+        return [raw for node in self.nodes for raw in raw_of(_listed(node, "writes"))]
+
 
 def _listed(node: Event, key: str) -> list[Any]:
     """The ranges of a node; none where a damaged trace has no list."""
@@ -188,7 +192,7 @@ def _listed(node: Event, key: str) -> list[Any]:
 
 
 @dataclass
-class Place:
+class Place(Ruling):
     """Operations run on another backend: nodes by operation or by the name of what they make.
 
     The graph is cut there, as the scheduler cuts it into splits; each part waits for the one before it.
@@ -196,9 +200,6 @@ class Place:
 
     what: str
     backend: str
-    price: Price = field(default_factory=Price)
-    lane: int = 0
-
     def __str__(self) -> str:
         return f"--place {self.what}={self.backend}"
 
@@ -207,7 +208,7 @@ class Place:
         return Wants(_CHANGING | {"backend", "compute"}, nodes=True)
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        state = State(lane=self.lane)
+        state = self.state()
         cuts: dict[int, list[Part]] = {}  # graphs are large and computed often: each is cut once
         for row, event in entries:
             if event.get("ev") in _CHANGING:
@@ -256,7 +257,7 @@ class Place:
                 yield INSERTED, {"ev": "graph", "id": part.graph, "nodes": part.nodes}
             compute = event | {"backend": queue, "graph": part.graph}
             if USES in event:
-                compute |= {USES: part.uses, PART: (part.first, part.end, parts[-1].end)}
+                compute |= {USES: part.uses, RAW: part.raw, PART: (part.first, part.end, parts[-1].end)}
             state.take(compute)
             self.price.changed += part.moved
             yield row if index == 0 else INSERTED, compute

@@ -8,6 +8,7 @@ computes into host memory is not rotated, nor is memory that the allocator hands
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,29 +21,32 @@ from hbtrace.explain.draft import (
     INSERTED,
     QUEUED,
     SETS,
+    WRITING,
     Entry,
     Event,
-    Price,
-    State,
+    Ruling,
+    Uses,
     Wants,
     inserted,
 )
 from hbtrace.replay.canonical import without_slot
 
+DEEPEST: Final = 64
 _NAMES: Final = ("inp_", "attn_inp_", "out_ids")
+_MOST_NAMES: Final = 3
 
 
 @dataclass
-class Ring:
+class Ring(Ruling):
     """Inputs rotate over `depth` slots; slot 0 is where they are."""
 
     depth: int
-    price: Price = field(default_factory=Price)
-    lane: int = 0
+    stale: Counter[str] = field(default_factory=Counter, init=False)
+    """By name of an input: how often work reads it in a slot that nobody has written since it was entered."""
 
     def __post_init__(self) -> None:
-        if not 2 <= self.depth <= 64:
-            raise UsageError(f"a ring has 2 to 64 slots, not {self.depth}")
+        if not 2 <= self.depth <= DEEPEST:
+            raise UsageError(f"a ring has 2 to {DEEPEST} slots, not {self.depth}")
 
     def __str__(self) -> str:
         return f"--ring {self.depth}"
@@ -52,7 +56,21 @@ class Ring:
         return Wants(ACCESSES | BUSY | DEFINING)
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        self.stale.clear()
         return _Rotation(self).run(entries)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What no race tells: complete when the stream was read to its end."""
+        if not self.stale:
+            return []
+        names = ", ".join(name for name, _ in self.stale.most_common(_MOST_NAMES))
+        more = ", ..." if len(self.stale) > _MOST_NAMES else ""
+        reads = "1 read" if self.stale.total() == 1 else f"{self.stale.total():,} reads"
+        return [
+            f"{self}: {reads} of {names}{more} would find an older value, or none: nothing recorded sets them again"
+            " after the slot is entered, as an engine with a ring must"
+        ]
 
 
 class _Rotation:
@@ -60,7 +78,7 @@ class _Rotation:
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
-        self._state = State(lane=ring.lane)
+        self._state = ring.state()
         self._flagged = False
         self._slot = 0
         self._homes: dict[int, int] = {}
@@ -72,24 +90,31 @@ class _Rotation:
         self._read = False
         """Whether work that reads inputs was issued since the last rotation."""
         self._uid = 1 << 40
-        self._readings: dict[int, bool] = {}
-        """Whether a graph reads inputs, for as long as the trace defines nothing."""
+        self._graphs: dict[int, Uses] = {}
+        """Which inputs a graph uses, by their roots, for as long as the trace defines nothing."""
+        self._fresh: set[int] = set()
+        """Inputs that were written since the last rotation."""
+        self._rotated = False
 
     def run(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         for row, event in entries:
             ev = event.get("ev")
             if ev in ("tensor", "graph"):
-                self._readings.clear()
-            if ev in SETS and self._read and self._is_input(event.get("tensor", -1)) and self._in_flight():
+                self._graphs.clear()
+            if ev in SETS and self._read and self._is_input(event.get("tensor", -1)) and self._in_flight(event):
                 yield from self._rotate(event)
             if ev == "sched":
                 event = event | {"ring": self._ring.depth}
             if ev == "tensor":
                 yield from self._define(row, event)
                 continue
-            self._state.take(event)
+            self._state.take(event, row)
             yield row, event
-            if ev in QUEUED:
+            read, written = self._inputs(event) if ev in WRITING else (set(), set())
+            if self._rotated and ev in QUEUED:
+                self._ring.stale.update(str(self._state.tensors[root].get("name")) for root in read - self._fresh)
+            self._fresh |= written
+            if read and ev in QUEUED:
                 yield from self._note(event)
             elif ev == "buffer_free":
                 yield from self._free(event)
@@ -101,19 +126,15 @@ class _Rotation:
             return False  # the scheduler's own copy on a device: flagged as an input, too, but never set by the host
         return "input" in (root.get("flags") or ()) if self._flagged else name.startswith(_NAMES)
 
-    def _in_flight(self) -> bool:
+    def _in_flight(self, event: Event) -> bool:
         """Generation never pays: where the host has waited for the readers, inputs stay at fixed addresses."""
         readers = {queue for slot in self._readers.values() for queue in slot}
-        return bool(readers.intersection(self._state.busy()))
+        return bool(readers.intersection(self._state.busy(event)))
 
     def _note(self, event: Event) -> Iterator[Entry]:
-        """Work was issued: if it reads inputs, an event behind it says when their slot is free."""
-        if not self._reads_inputs(event):
-            return
+        """Work that reads inputs was issued: an event behind it says when their slot is free."""
         self._read = True
-        queue = event.get("backend", -1)
-        if event.get("ev") == "copy_async" and event.get("runs_on") in ("src", "both"):
-            queue = event.get("src_backend", queue)
+        queue = self._state.runner(event)
         if self._state.backends.get(queue, {}).get("synchronous"):
             return
         ident = self._state.fresh()
@@ -122,18 +143,23 @@ class _Rotation:
         self._state.take(record)
         yield INSERTED, record
 
-    def _reads_inputs(self, event: Event) -> bool:
-        """Of a graph it is remembered: graphs are large and computed often."""
-        if event.get("ev") != "compute":
-            return any(map(self._is_input, self._state.read(event)))
-        graph = event.get("graph", -1)
-        if graph not in self._readings:
-            self._readings[graph] = any(map(self._is_input, self._state.read(event)))
-        return self._readings[graph]
+    def _inputs(self, event: Event) -> Uses:
+        """The inputs that an event reads and writes. Of a graph they are remembered: it is large and computed often."""
+        graph = event.get("graph", -1) if event.get("ev") == "compute" else None
+        if graph is not None and graph in self._graphs:
+            return self._graphs[graph]
+        found = self._roots(self._state.read(event)), self._roots(self._state.written(event))
+        if graph is not None:
+            self._graphs[graph] = found
+        return found
+
+    def _roots(self, tensors: Iterable[int]) -> set[int]:
+        return {self._state.root(tensor) for tensor in tensors if self._is_input(tensor)}
 
     def _rotate(self, event: Event) -> Iterator[Entry]:
         """Enter the next slot: wait for its last readers, re-point the inputs and their views."""
-        self._read = False
+        self._read, self._rotated = False, True
+        self._fresh.clear()
         self._slot = (self._slot + 1) % self._ring.depth
         for _, ident in sorted(self._readers.pop(self._slot, {}).items()):
             self._ring.price.waits += 1

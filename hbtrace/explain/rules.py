@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from hbtrace.errors import UsageError
 from hbtrace.explain.draft import (
     BUSY,
     INSERTED,
+    PLACING,
+    PREPARING,
     QUEUED,
     WRITING,
     Entry,
     Event,
-    Price,
+    Raw,
+    Ruling,
     State,
     Wants,
     inserted,
@@ -24,6 +28,8 @@ _EDGES = frozenset(
     {"synchronize", "event_record", "event_wait", "event_synchronize", "release", "acquire", "event_free"}
 )
 _MOST_DIGITS = 18
+_Met = dict[int | Raw, bool]
+"""Whether a graph, or who writes these bytes, writes a tensor, for as long as the trace defines nothing."""
 
 
 def is_row(word: str) -> bool:
@@ -32,7 +38,7 @@ def is_row(word: str) -> bool:
 
 
 @dataclass
-class Wait:
+class Wait(Ruling):
     """The host waits for queues at named points: a `synchronize` of each that is busy.
 
     at: `ubatch` (each boundary), `before:TENSOR` (a glob; before it is written) or `row:N` (before the row).
@@ -43,8 +49,6 @@ class Wait:
     how: str = "synchronize"
     asked: bool = False
     """Somebody named the point: a row or tensor that is nowhere is a slip then, a UsageError at the stream's end."""
-    price: Price = field(default_factory=Price)
-    lane: int = 0
 
     def __post_init__(self) -> None:
         kind, _, what = self.at.partition(":")
@@ -58,53 +62,60 @@ class Wait:
     def wants(self) -> Wants:
         kind, _, what = self.at.partition(":")
         if kind == "row":
-            return Wants(BUSY, frozenset({int(what)}))
+            return Wants(BUSY | PLACING, frozenset({int(what)}))
         if kind == "before":
-            return Wants(BUSY | WRITING | {"tensor", "graph"})
-        return Wants(BUSY | {"ubatch"}, ubatches=True)
+            return Wants(BUSY | PLACING | WRITING | {"graph", "buffer_clear", "buffer_free"})
+        return Wants(BUSY | PLACING | PREPARING | {"ubatch"}, ubatches=True)
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        state, ubatch = State(lane=self.lane), _Boundaries()
-        met: dict[int, bool] = {}  # whether a graph writes the tensor, for as long as the trace defines nothing
+        state, ubatch = self.state(), _Boundaries()
+        met: _Met = {}
         found = self.at == "ubatch" or not self.asked  # a trace of one ubatch has no boundary
         for row, event in entries:
-            if event.get("ev") in ("tensor", "graph"):
+            if event.get("ev") in ("tensor", "graph", "buffer"):
                 met.clear()
             if self._here(row, event, state, ubatch, met):
                 found = True
                 for new in self._waits(event, state):
                     state.take(new)
                     yield INSERTED, new
-            state.take(event)
+            state.take(event, row)
             yield row, event
         if not found:
             kind, _, what = self.at.partition(":")
             lacks = f"there is no row {what}" if kind == "row" else f"no tensor named {what!r} is written"
             raise UsageError(f"{self}: {lacks}, or another option hides it")
 
-    def _here(self, row: int, event: Event, state: State, ubatch: _Boundaries, met: dict[int, bool]) -> bool:
+    def _here(self, row: int, event: Event, state: State, ubatch: _Boundaries, met: _Met) -> bool:
         if self.at == "ubatch":
             return ubatch.begins(event)
         kind, _, what = self.at.partition(":")
         if kind == "row":
             return row == int(what)
         if event.get("ev") != "compute":
-            return self._writes(event, what, state)
+            return self._writes(event, what, state, met)
         graph = event.get("graph", -1)
         if graph not in met:  # graphs are large and computed often
-            met[graph] = self._writes(event, what, state)
+            met[graph] = self._writes(event, what, state, met)
         return met[graph]
 
     @staticmethod
-    def _writes(event: Event, what: str, state: State) -> bool:
-        return any(fnmatchcase(name, what) for tensor in state.written(event) for name in state.names(tensor))
+    def _writes(event: Event, what: str, state: State, met: _Met) -> bool:
+        """Whether an event writes a tensor of this name, by its name or the bytes in which it lies."""
+
+        def named(tensors: Iterable[int]) -> bool:
+            return any(fnmatchcase(name, what) for tensor in tensors for name in state.names(tensor))
+
+        pieces = state.written_raw(event)
+        for raw in pieces:
+            if raw not in met:
+                met[raw] = named(state.under(raw))
+        return any(met[raw] for raw in pieces) or named(state.written(event))
 
     def _waits(self, event: Event, state: State) -> Iterator[Event]:
         """Of each queue that is busy; the event's own queue is in order without."""
-        own = event.get("backend", -1) if event.get("ev") in QUEUED else -1
-        if event.get("ev") == "copy_async" and event.get("runs_on") == "src":
-            own = event.get("src_backend", own)
-        for queue in state.busy():
+        own = state.runner(event)
+        for queue in state.busy(event):
             if queue == own:
                 continue
             if self.how == "synchronize":
@@ -122,30 +133,37 @@ class Wait:
 
 
 class _Boundaries:
-    """Where an ubatch begins: at its marker, or where the number in the events changes if there are no markers."""
+    """Where an ubatch begins: at its marker, or at its first input if that is set before; in a trace without markers
+    where the number in the events changes."""
 
     def __init__(self) -> None:
         self._marked = False
         self._number = -1
+        self._early = False
+        """The ubatch of this number began before its marker."""
 
     def begins(self, event: Event) -> bool:
         if event.get("ev") == "ubatch":
-            self._marked = True
+            number, early = event.get("n", -1), self._early
+            self._marked, self._early = True, False
+            if early and number == self._number:
+                return False
+            self._number = number
             return True
         number = event.get("ubatch", -1)
-        if self._marked or not isinstance(number, int) or number in (-1, self._number):
+        if not isinstance(number, int) or number in (-1, self._number):
             return False
-        self._number = number
+        if self._marked and event.get("ev") not in PREPARING:
+            return False
+        self._number, self._early = number, True
         return True
 
 
 @dataclass
-class Drop:
+class Drop(Ruling):
     """An edge is taken away: one `synchronize`, `event_…`, `release` or `acquire`, by its row."""
 
     row: int
-    price: Price = field(default_factory=Price)
-    lane: int = 0
 
     def __str__(self) -> str:
         return f"--drop-edge {self.row}"
@@ -169,13 +187,11 @@ class Drop:
 
 
 @dataclass
-class CopyOn:
+class CopyOn(Ruling):
     """Asynchronous copies run on another queue, or after the destination's earlier work."""
 
     runs_on: str | None = None
     after_dst: bool = False
-    price: Price = field(default_factory=Price)
-    lane: int = 0
 
     def __str__(self) -> str:
         return "--after-dst" if self.after_dst else f"--copy-on {self.runs_on}"
@@ -199,12 +215,10 @@ class CopyOn:
 
 
 @dataclass
-class Synchronous:
-    """Backends whose work is complete when the call returns, by name."""
+class Synchronous(Ruling):
+    """Backends whose work is complete when the call returns, by name: all of that name, or one of them by its `#n`."""
 
     name: str
-    price: Price = field(default_factory=Price)
-    lane: int = 0
 
     def __str__(self) -> str:
         return f"--synchronous {self.name}"
@@ -215,8 +229,9 @@ class Synchronous:
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         stalling: set[int] = set()
+        same: Counter[str] = Counter()
         for row, event in entries:
-            if event.get("ev") == "backend" and fnmatchcase(str(event.get("name")), self.name):
+            if event.get("ev") == "backend" and self._means(event, same):
                 if not event.get("synchronous"):
                     self.price.changed += 1
                     stalling.add(event.get("id", -1))
@@ -227,13 +242,18 @@ class Synchronous:
         if not self.price.changed:
             raise UsageError(f"no asynchronous backend is named {self.name!r}")
 
+    def _means(self, event: Event, same: Counter[str]) -> bool:
+        """Whether a backend is meant, by its name or as reports call its actor."""
+        name = str(event.get("name"))
+        actor = f"{name}#{same[name]}" if same[name] else name
+        same[name] += 1
+        return fnmatchcase(name, self.name) or fnmatchcase(actor, self.name)
+
 
 @dataclass
-class HideDirect:
+class HideDirect(Ruling):
     """Writes and reads through `tensor->data` are not announced: what a tool without that hook sees."""
 
-    price: Price = field(default_factory=Price)
-    lane: int = 0
 
     def __str__(self) -> str:
         return "--hide-direct"

@@ -2,6 +2,8 @@
 
 A mark is a set of sources, as bits of an integer, in two strengths: `sure`, and `maybe` where an approximate range
 decides. A write removes marks only where it surely overwrites them in every schedule: it must know all who wrote them.
+One of an approximate range removes none and makes none doubtful: what it may have left is called live, not unknown, for
+`--only live` must rather show it.
 """
 
 from __future__ import annotations

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from hbtrace.compare.identity import identities
 from hbtrace.compare.select import Filters, is_id_of
+from hbtrace.compare.suppressions import Suppressions
 from hbtrace.errors import TraceError
 from hbtrace.explain.causes import Cause, causes_of
-from hbtrace.explain.consequence import Consequence, judge
+from hbtrace.explain.consequence import DEAD, Consequence, Verdict, judge, judge_races
 from hbtrace.explain.mending import Advice, advice
 from hbtrace.explain.recording import Pair, Recording, Settings, pair_of, record
 from hbtrace.explain.rules import is_row
@@ -19,7 +20,7 @@ from hbtrace.replay.races import Report, Signature
 from hbtrace.source import Source, open_source, partial
 
 MOST_JUDGED: Final = 2_000
-"""Reports whose consequence is looked at, each."""
+"""Reports whose consequence is looked at, each; of more, each distinct race's as a whole."""
 OF_EACH: Final = 2
 
 
@@ -36,6 +37,8 @@ class Triage:
     """Of the distinct races, by canonical signature."""
     left_out: int = 0
     """Reports that the filters hide."""
+    suppressed: int = 0
+    """Reports that the filters let through and suppressions leave out."""
     truncated: bool = False
 
     @property
@@ -49,6 +52,11 @@ class Triage:
     @property
     def distinct(self) -> int:
         return len({report.signature for report in self.recording.reports})
+
+    @property
+    def shown_distinct(self) -> int:
+        """As `distinct`, of what the filters let through. One race can be of several causes, by its callers."""
+        return len({report.signature for report in self.reports})
 
     def judged(self, cause: Cause) -> int:
         """Of how many of a cause's reports the consequence is known: where there are very many not of all."""
@@ -69,15 +77,19 @@ class Triage:
         return advice(cause)
 
 
-def triage(path: str, *, filters: Filters | None = None, **settings: Any) -> Triage:
+def triage(
+    path: str, *, filters: Filters | None = None, suppressions: Suppressions | None = None, **settings: Any
+) -> Triage:
     """The root causes of a trace's races. settings: those of `Settings`, by name.
 
     Raises TraceError for what cannot be read, has no event, or (strict=True) breaks a rule.
     """
-    return triage_source(open_source(path), Settings(**settings), filters)
+    return triage_source(open_source(path), Settings(**settings), filters, suppressions)
 
 
-def triage_source(source: Source, settings: Settings, filters: Filters | None = None) -> Triage:
+def triage_source(
+    source: Source, settings: Settings, filters: Filters | None = None, suppressions: Suppressions | None = None
+) -> Triage:
     """As `triage`, for what is open already."""
     try:
         recording = record(source.batches(), settings)
@@ -86,45 +98,77 @@ def triage_source(source: Source, settings: Settings, filters: Filters | None = 
             raise
         raise TraceError(f"{source.path}: {error} (strict)", row=error.row) from None
     truncated = partial(source)
-    out = triage_recording(recording, source.path, filters, partial=truncated)
+    out = triage_recording(recording, source.path, filters, suppressions, partial=truncated)
     out.warnings = [*source.warnings, *recording.warnings]
     return out
 
 
 def triage_recording(
-    recording: Recording, path: str, filters: Filters | None = None, *, partial: bool = False
+    recording: Recording,
+    path: str,
+    filters: Filters | None = None,
+    suppressions: Suppressions | None = None,
+    *,
+    partial: bool = False,
 ) -> Triage:
-    """The causes of what was replayed. Filters hide reports; they never change what is a cause's nature or order."""
+    """The causes of what was replayed. Filters and suppressions hide reports; whether one is live or primary they
+    never change."""
     ids = identities({report.canonical for report in recording.reports})
-    verdicts = judge(recording, _sample(recording.reports), partial=partial)
-    causes = causes_of(recording)
-    left_out = 0
-    if filters:
-        for cause in causes:
-            accepted = filter(filters.accepts, cause.reports)
-            kept = [report for report in accepted if filters.accepts_id(report.canonical, ids[report.canonical])]
-            left_out += len(cause.reports) - len(kept)
-            cause.reports = kept
-        causes = [cause for cause in causes if cause.reports]
+    verdicts, races = _judged(recording, partial=partial)
+    hidden = _suppressed(recording.reports, suppressions)
+    causes = causes_of(recording, filters, hidden)
+    suppressed = sum(
+        not filters or (filters.accepts(report) and filters.accepts_id(report.canonical, ids[report.canonical]))
+        for report in hidden.values()
+    )
+    left_out = len(recording.reports) - suppressed - sum(len(cause.reports) for cause in causes)
+    verdicts |= judge(recording, _second_look(causes, verdicts, races), partial=partial)
     for cause in causes:
-        for report in cause.reports:
-            verdict = verdicts.get(pair_of(report))
-            if verdict is not None:
-                setattr(cause, verdict.verdict, getattr(cause, verdict.verdict) + 1)
-    return Triage(path, recording, causes, verdicts, [], ids, left_out, partial)
+        told = Counter(found.verdict for r in cause.reports if (found := verdicts.get(pair_of(r))) is not None)
+        cause.live, cause.dead, cause.unknown = told["live"], told["dead"], told["unknown"]
+        if not cause.live and not cause.unknown:  # those that nobody judged could be
+            cause.unknown = len(cause.reports) - cause.dead
+    return Triage(path, recording, causes, verdicts, [], ids, left_out, suppressed, partial)
 
 
-def _sample(reports: list[Report]) -> list[Report]:
-    """All reports, of very many the first few of each distinct race: whether a race is live they tell as well."""
+def _suppressed(reports: list[Report], suppressions: Suppressions | None) -> dict[Pair, Report]:
+    """All that are, whether filters hide them or not: a suppression that is used is no dead one."""
+    if suppressions is None:
+        return {}
+    return {pair_of(report): report for report in reports if suppressions.find(report) is not None}
+
+
+def _judged(
+    recording: Recording, *, partial: bool
+) -> tuple[dict[Pair, Consequence], dict[Signature, Verdict]]:
+    """Of all reports, or of the first few of each race and of all that are dead; and of very many also the races."""
+    reports = recording.reports
     if len(reports) <= MOST_JUDGED:
-        return reports
+        return judge(recording, reports, partial=partial), {}
+    races = judge_races(recording, reports, partial=partial)
     seen: Counter[Signature] = Counter()
     kept = []
     for report in reports:
         seen[report.canonical] += 1
         if seen[report.canonical] <= OF_EACH:
             kept.append(report)
-    return kept
+    dead = {pair_of(report): DEAD for report in reports if races[report.canonical] == "dead"}
+    return dead | judge(recording, kept, partial=partial), races
+
+
+def _second_look(
+    causes: list[Cause], known: dict[Pair, Consequence], races: dict[Signature, Verdict]
+) -> list[Report]:
+    """More to judge: of live races in causes of which no report judged so far is live, spread over the run."""
+    left = []
+    for cause in causes:
+        found = [known.get(pair_of(report)) for report in cause.reports]
+        if not any(one is not None and one.verdict == "live" for one in found):
+            unjudged = (report for report, one in zip(cause.reports, found, strict=True) if one is None)
+            left.append([report for report in unjudged if races.get(report.canonical) == "live"])
+    left = [its for its in left if its]
+    each = max(1, MOST_JUDGED // max(1, len(left)))
+    return [report for its in left for report in its[:: -(-len(its) // each)]]
 
 
 def find(found: Triage, wanted: str) -> list[Report]:

@@ -7,7 +7,7 @@ the later write does not know can see it, so all of them are victims. Of a race 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,9 +59,9 @@ class Finder:
     def __init__(self, recording: Recording, reports: list[Report]) -> None:
         self._recording = recording
         self._reports = reports
-        self._by_row: dict[int, list[int]] = {}
+        self._by_site: dict[Site, list[int]] = {}
         for index, report in enumerate(reports):
-            self._by_row.setdefault(report.current.row, []).append(index)
+            self._by_site.setdefault((report.current.row, report.current.access), []).append(index)
         self.victims = [Victims() for _ in reports]
         self.spaces = [-1] * len(reports)
         self._stretches: dict[int, list[tuple[int, int]]] = {}
@@ -72,7 +72,7 @@ class Finder:
         self._merge()
         clocks = Clocks()
         table: dict[int, list[tuple[int, bool, Stretch]]] = {}
-        last = max(self._by_row, default=-1)
+        last = max((row for row, _ in self._by_site), default=-1)
         for chunk in self._recording.chunks:
             if chunk.first_row > last:
                 break
@@ -86,7 +86,7 @@ class Finder:
     def _locate(self) -> None:
         """The space of each report's bytes: its current access has a piece there."""
         table: dict[int, list[Piece]] = {}
-        rows = np.array(sorted(self._by_row), dtype=np.int64)
+        rows = np.array(sorted({row for row, _ in self._by_site}), dtype=np.int64)
         for chunk in self._recording.chunks:
             if chunk.program.forget_footprints:
                 table.clear()
@@ -97,10 +97,10 @@ class Finder:
                     self._locate_in(table[footprint], row)
 
     def _locate_in(self, pieces: list[Piece], row: int) -> None:
-        for index in self._by_row[row]:
-            report = self._reports[index]
-            for space, lo, hi, number, _ in pieces:
-                if number == report.current.access and lo < report.hi and report.lo < hi:
+        for space, lo, hi, number, _ in pieces:
+            for index in self._by_site.get((row, number), ()):
+                report = self._reports[index]
+                if lo < report.hi and report.lo < hi:
                     self.spaces[index] = space
 
     def _merge(self) -> None:
@@ -125,19 +125,22 @@ class Finder:
                 (access, bool(write), (space, *span))
                 for space, lo, hi, access, write in pieces
                 if space in self._stretches
-                for span in self._stretches[space]
-                if lo < span[1] and span[0] < hi
+                for span in self._between(space, lo, hi)
             ]
             if met:
                 table[number] = sorted(set(met))
 
+    def _between(self, space: int, lo: int, hi: int) -> list[tuple[int, int]]:
+        """The stretches of a space that meet [lo, hi): they are in order and apart."""
+        spans = self._stretches[space]
+        first = bisect_right(spans, lo, key=lambda span: span[1])
+        return spans[first : max(first, bisect_left(spans, hi, key=lambda span: span[0]))]
+
     def _visit(self, met: list[tuple[int, bool, Stretch]], actor: int, clocks: Clocks, row: int) -> None:
         known = clocks.of(actor)
-        here = self._by_row.get(row, ())
         for access, write, stretch in met:
-            for index in here:
-                report = self._reports[index]
-                if report.current.access == access and self._in(index, stretch):
+            for index in self._by_site.get((row, access), ()):
+                if self._in(index, stretch):
                     self._judge(index, write, stretch, actor, known)
             if not write:
                 reads = self._lists.setdefault((stretch, actor), Reads())

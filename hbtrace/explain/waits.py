@@ -1,13 +1,15 @@
 """Which of a trace's own waits carry weight: leave one out and see whether a race appears.
 
 A wait at which nobody learns anything orders nothing, which needs no replay. Every other one is left out of the
-program, and the kernel runs again. Where there are very many, those of one program point are left out together.
+program, and the kernel runs again. Where there are very many, those of one program point are left out together: if no
+race appears none of them carries weight, for less order never hides a race; else halves of them are tried, and so on.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,17 +22,18 @@ from hbtrace.replay.kernel import Hit, Kernel
 from hbtrace.replay.order import Clocks
 from hbtrace.replay.program import STEP
 
-MOST: Final = 400
-"""Waits left out one by one; beyond, those of one point together."""
+MOST: Final = 2000
+"""Replays; of more waits those of one point are left out together at first."""
 MOST_STEPS: Final = 50_000_000
-"""Steps replayed for that: of a long trace fewer waits are left out one by one."""
+"""Steps replayed for that: of a long trace there are fewer replays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Waits that were left out together: rows of one, or of a whole program point.
+    """A wait, or several of one program point that were left out together.
 
-    learns: whether anybody learns anything there. races: reports more without it.
+    learns: whether anybody learns anything there. races: reports more without it. Of several, without all of them: any
+    one of them may carry no weight.
     """
 
     rows: tuple[int, ...]
@@ -47,7 +50,7 @@ class Wait:
 
 @dataclass(slots=True)
 class Weighed:
-    """All waits of a trace. together: they were left out by point."""
+    """All waits of a trace. together: there were too many to leave out one by one."""
 
     waits: list[Wait]
     reports: int
@@ -55,21 +58,41 @@ class Weighed:
 
 
 def weigh(batches: Iterable[pa.RecordBatch], settings: Settings | None = None) -> Weighed:
-    """Leave out each wait in turn."""
+    """Leave out each wait in turn, or where there are very many, first those of one point."""
     recording = record(batches, settings)
     found = _waits(recording)
     learning = [wait for wait in found if wait.learns]
     steps = sum(len(chunk.program.code) for chunk in recording.chunks) // STEP
-    together = len(learning) > min(MOST, max(1, MOST_STEPS // max(1, steps)))
-    if together:
-        learning = _by_point(learning)
+    most = min(MOST, max(1, MOST_STEPS // max(1, steps)))
     before = set(map(_pair, recording.hits))
-    weighed = [
-        replace(wait, races=len(set(map(_pair, _without(recording, wait.rows))) - before)) for wait in learning
-    ]
+
+    def tried(wait: Wait) -> Wait:
+        return replace(wait, races=len(set(map(_pair, _without(recording, wait.rows))) - before))
+
+    together = len(learning) > most
+    weighed = _narrowed(_by_point(learning), tried, most) if together else [tried(wait) for wait in learning]
     idle = [wait for wait in found if not wait.learns]
     waits = sorted([*weighed, *idle], key=lambda wait: wait.rows)
     return Weighed(waits, len(before), together)
+
+
+def _narrowed(points: list[Wait], tried: Callable[[Wait], Wait], most: int) -> list[Wait]:
+    """All points, and of those that carry weight halves, as long as there are replays left. What carries none is told
+    by point."""
+    todo, spent = deque(points), 0
+    bearing: list[Wait] = []
+    spare: list[Wait] = []
+    while todo:
+        wait = tried(todo.popleft())
+        spent += 1
+        half = len(wait.rows) // 2
+        if not wait.bears:
+            spare.append(wait)
+        elif half and spent + len(todo) + 2 <= most:
+            todo += (replace(wait, rows=wait.rows[:half]), replace(wait, rows=wait.rows[half:]))
+        else:
+            bearing.append(wait)
+    return bearing + _by_point(spare)
 
 
 def _waits(recording: Recording) -> list[Wait]:
@@ -92,7 +115,7 @@ def _by_point(waits: list[Wait]) -> list[Wait]:
     points: dict[tuple[str, str, str], list[int]] = {}
     for wait in waits:
         points.setdefault((wait.event, wait.who, wait.whom), []).extend(wait.rows)
-    return [Wait(tuple(rows), *point, True, 0) for point, rows in points.items()]
+    return [Wait(tuple(sorted(rows)), *point, True, 0) for point, rows in points.items()]
 
 
 def _pair(hit: Hit) -> Pair:

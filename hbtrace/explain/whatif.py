@@ -13,6 +13,7 @@ from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.explain.draft import Entry, Price, Rule, batches_of, chained, entries_of
 from hbtrace.explain.pace import Pace, pace_of
 from hbtrace.explain.recording import Recording, Settings, record
+from hbtrace.explain.ring import Ring
 from hbtrace.explain.variants import replayed
 
 Batches = Callable[[], Iterable[pa.RecordBatch]]
@@ -21,7 +22,7 @@ Batches = Callable[[], Iterable[pa.RecordBatch]]
 
 @dataclass
 class Side:
-    """A replay: its races and their root causes."""
+    """A replay: its races and their root causes, without what the filters hide."""
 
     recording: Recording
     causes: list[Cause]
@@ -35,10 +36,16 @@ class Side:
     def distinct(self) -> int:
         return len({report.signature for cause in self.causes for report in cause.reports})
 
+    @property
+    def left_out(self) -> int:
+        """Reports that the filters hide."""
+        return len(self.recording.reports) - self.races
+
 
 @dataclass
 class WhatIf:
-    """Before and after. rules: as they are spelled on the command line. price: of all rules together."""
+    """Before and after. rules: as they are spelled on the command line. price: of all rules together. warnings: of the
+    trace, and what no race tells of the rules."""
 
     before: Side
     after: Side
@@ -59,9 +66,9 @@ class WhatIf:
         return [cause for cause in self.after.causes if cause.ident not in known]
 
 
-def rewrite(batches: Batches, rules: Sequence[Rule]) -> Iterator[Entry]:
-    """The events under the rules, one rule after the other."""
-    return chained(rules, entries_of(batches()))
+def rewrite(batches: Batches, rules: Sequence[Rule], threads: str | None = None) -> Iterator[Entry]:
+    """The events under the rules, one rule after the other. threads: as `Settings` has it."""
+    return chained(rules, entries_of(batches()), threads)
 
 
 def side_of(batches: Iterable[pa.RecordBatch], settings: Settings, filters: Filters | None = None) -> Side:
@@ -70,12 +77,7 @@ def side_of(batches: Iterable[pa.RecordBatch], settings: Settings, filters: Filt
 
 
 def _side(recording: Recording, filters: Filters | None) -> Side:
-    causes = causes_of(recording)
-    if filters:
-        for cause in causes:
-            cause.reports = [report for report in cause.reports if filters.accepts(report)]
-        causes = [cause for cause in causes if cause.reports]
-    return Side(recording, causes, pace_of(recording))
+    return Side(recording, causes_of(recording, filters), pace_of(recording))
 
 
 def whatif(
@@ -106,7 +108,8 @@ def _compared(
     if patched is None:
         for rule in rules:
             rule.price = Price()  # it began to count
-        patched = record(batches_of(rewrite(batches, rules)), settings)
+        patched = record(batches_of(rewrite(batches, rules, settings.threads)), settings)
     second = _side(patched, filters)
     price = reduce(lambda a, b: a + b, (rule.price for rule in rules), Price())
-    return WhatIf(first, second, [str(rule) for rule in rules], price, patched.warnings)
+    told = [sentence for rule in rules if isinstance(rule, Ring) for sentence in rule.warnings]
+    return WhatIf(first, second, [str(rule) for rule in rules], price, [*patched.warnings, *told])

@@ -11,6 +11,7 @@ from hbtrace.explain import waits
 from hbtrace.explain.recording import record
 from hbtrace.explain.triage import MOST_JUDGED, OF_EACH, Triage, triage_recording
 from hbtrace.report.triage import document, few_spans, render
+from hbtrace.report.whatif import render_waits
 from hbtrace.trace.rows import batch_from_rows
 
 
@@ -45,7 +46,7 @@ def test_of_very_many_it_is_said_how_many_were_judged() -> None:
     assert cause["live"] + cause["dead"] + cause["unknown"] == cause["judged"]
     assert [report["consequence"] is None for report in told["reports"]].count(False) == 2 * OF_EACH
     text = render(found, verbose=True)
-    assert "judged are 4 of 2,002 reports, the first 2 of each distinct race" in text
+    assert "judged are 4 of 2,002 reports, the first 2 of each distinct race among them" in text
     assert "(1,998 more were not judged)" in text
 
 
@@ -74,3 +75,28 @@ def test_of_a_long_trace_waits_are_left_out_by_point(monkeypatch: pytest.MonkeyP
     by_point = waits.weigh([batch_from_rows(events)])
     assert by_point.together
     assert [(len(wait.rows), wait.races) for wait in by_point.waits] == [(5, 4)]
+    text = render_waits(by_point, "run.jsonl")
+    assert "5 waits, 0 waits load-bearing, 0 waits without which no race appears" in text
+    assert "5 more waits in 1 group that are load-bearing together" in text
+
+
+def test_of_very_many_waits_halves_are_left_out_until_each_that_carries_weight_is_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One wait of sixty-four matters: the first, between a read and the only write."""
+    events: list[dict[str, Any]] = [
+        {"ev": "backend", "id": 0, "name": "ROCm0"},
+        {"ev": "buffer", "id": 0, "name": "ROCm_Host", "size": 64, "host": True},
+        {"ev": "kernel", "backend": 0, "reads": [{"buffer": 0}]},
+        {"ev": "synchronize", "backend": 0},
+        {"ev": "host_access", "writes": [{"buffer": 0}]},
+    ]
+    for _ in range(63):
+        events += [{"ev": "kernel", "backend": 0}, {"ev": "synchronize", "backend": 0}]
+    monkeypatch.setattr(waits, "MOST", 20)
+    found = waits.weigh([batch_from_rows(events)])
+    assert [(len(wait.rows), wait.bears) for wait in found.waits] == [(1, True), (63, False)]
+    assert found.waits[0].rows == (3,)
+    text = render_waits(found, "run.jsonl")
+    assert "64 waits, 1 wait load-bearing, 63 waits without which no race appears" in text
+    assert "together" not in text

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import hbtrace
 from hbtrace.cli import cli
+from hbtrace.explain.edges import edges_for
 from hbtrace.explain.fix import fix
 from hbtrace.explain.minimize import minimize
 from hbtrace.explain.pin import Pin, Place
@@ -107,8 +108,14 @@ def test_the_copy_between_devices_is_named_with_its_edge() -> None:
     (cause,) = found
     assert (cause.nature, cause.tensors, len(cause.reports)) == ("copy", ["CUDA1#l_out-2"], 9)
     assert found.advice(cause).short == "CUDA0 waits for the slot's last reader on CUDA1"
-    assert tried("cuda", CopyOn(after_dst=True)).after.races == 0
+    drained = tried("cuda", CopyOn(after_dst=True))
+    assert (drained.before.races, drained.after.races) == (9, 0)
     assert tried("cuda", Ring(4)).after.races == 9
+    before = drained.before
+    edge = tried("cuda", edges_for(before.causes[0], before.recording, stall=False))
+    assert (edge.after.races, edge.price.queue_waits) == (0, 9)
+    assert edge.after.pace.side_by_side == before.pace.side_by_side, "the pipeline is as deep as it was"
+    assert drained.after.pace.side_by_side < before.pace.side_by_side
 
 
 def test_on_the_destination_other_copies_race() -> None:

@@ -76,7 +76,7 @@ def test_of_all_three_a_ring_removes_one_and_pinning_another() -> None:
     assert before == {"input": 24, "cpu-split": 6, "reuse": 6}
     reuse = next(cause for cause in found if cause.nature == "reuse")
     assert set(reuse.tensors) == {"kqv_out-1", "ffn_norm-0"}
-    assert found.advice(reuse).rules == ("--pin",)
+    assert found.advice(reuse).rules == ("--pin", f"--edge {reuse.ident}")
     for depth in (2, 3, 4):
         ringed = tried(events, Ring(depth))
         assert by_nature(ringed.after.causes) == {"cpu-split": 6, "reuse": 6}, depth
