@@ -1,8 +1,8 @@
 """What the backends in tree can do, as data: the facts that no call of a run shows.
 
-Facts of ggml as of `HOLDS_FOR`, from the backends' sources. A recorder writes them into `backend` rows, a simulator
-takes them for its devices, `info` and `check` fall back on them. What a trace declares always goes first: it may come
-from a later version, or from a backend that was changed.
+Facts of ggml as of a row's `holds_for`, from the backends' sources. A recorder writes them into `backend` rows, a
+simulator takes them for its devices, `info` and `check` fall back on them. What a trace declares always goes first:
+it may come from a later version, or from a backend that was changed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from hbtrace.trace.holdings import Queue
 
 HOLDS_FOR: Final = "ggml 0.18 to 0.25 (July to November 2026)"
+_SINCE_INTEGRATED: Final = "ggml 0.18 to 0.25 (16 July, with #24233, to November 2026)"
+_BEFORE_ASYNC_RPC: Final = "ggml 0.18 to August 2026, before asynchronous RPC (#18626)"
 
-_NUMBER: Final = re.compile(r"[0-9]*(?:_Host)?(?:\[.*\])?$")
+_NUMBER: Final = re.compile(r"[0-9]*(?:_Host)?(?:\[.*\]|\(.*\))?$")
+"""What a device's name has behind its backend's: a number, a server, the members of a device made of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +32,17 @@ class Backend:
     all: without it work is complete when the call returns. They disagree for some. `accepts_host` says whether it
     computes on its own host buffer type in place. `drains`: blocking accesses that wait for the queue. `runs_on`: the
     queue of its asynchronous copies; none of them waits for the destination's earlier work. `source`: where the last
-    two are from.
+    two are from. `holds_for`: the versions of which all this is true. None: it depends on the devices it is made of.
     """
 
     name: str
     devices: tuple[str, ...]
     """Prefixes of device names, and names of registries."""
     type: Literal["cpu", "gpu", "accel"]
-    declares_async: bool
+    declares_async: bool | None
     events: bool
     synchronize: bool
-    host_buffer: bool
+    host_buffer: bool | None
     accepts_host: Literal["yes", "no", "if integrated"]
     reports_integrated: bool
     """Whether it reports `integrated` for a device that is; CUDA says false whatever the device."""
@@ -46,6 +50,7 @@ class Backend:
     runs_on: Literal["src", "dst"] | None = None
     note: str = ""
     source: str = ""
+    holds_for: str = HOLDS_FOR
 
 
 _CUDA_COPY: Final = (
@@ -62,7 +67,7 @@ TABLE: Final[tuple[Backend, ...]] = (
     Backend("CUDA", ("CUDA",), "gpu", True, True, True, True, "if integrated", False, (), "src",
             "integrated is hard-coded to false; no events with GGML_CUDA_NO_PEER_COPY", _CUDA_COPY),
     Backend("HIP", ("ROCm", "HIP"), "gpu", True, True, True, True, "if integrated", True, (), "src",
-            "the one that has the hazard, on integrated GPUs", f"compiled for HIP: {_CUDA_COPY}"),
+            "the one that has the hazard, on integrated GPUs", f"compiled for HIP: {_CUDA_COPY}", _SINCE_INTEGRATED),
     Backend("MUSA", ("MUSA",), "gpu", True, True, True, True, "if integrated", False, (), "src",
             source=f"compiled for MUSA: {_CUDA_COPY}"),
     Backend("SYCL", ("SYCL",), "gpu", True, True, True, True, "no", False, ("set",),
@@ -79,16 +84,20 @@ TABLE: Final[tuple[Backend, ...]] = (
             source="ggml-opencl.cpp: blocking transfers go through the backend's own in-order queue"),
     Backend("WebGPU", ("WebGPU",), "gpu", False, False, True, False, "no", False),
     Backend("RPC", ("RPC",), "gpu", False, False, True, False, "no", False, ("set", "get"),
-            note="synchronize is a no-op; before asynchronous RPC", source="ggml-rpc.cpp: one socket, served in order"),
+            note="synchronize is a no-op", source="ggml-rpc.cpp: one socket, served in order",
+            holds_for=_BEFORE_ASYNC_RPC),
     Backend("Hexagon", ("HTP", "Hexagon"), "gpu", True, False, True, False, "no", False,
             note="the CPU reads its buffers in place"),
     Backend("ET", ("ET",), "gpu", True, False, True, False, "no", False, note="its host buffer type is plain CPU"),
     Backend("zDNN", ("zDNN", "ZDNN"), "accel", False, False, False, False, "no", False),
     Backend("VirtGPU", ("VirtGPU",), "gpu", False, False, False, False, "no", False),
+    Backend("Meta", ("Meta",), "gpu", None, False, True, None, "no", False,
+            note="tensor parallel, one queue of several devices; asynchronous if all of them are"),
 )  # fmt: skip
 """The backends, in the order of their facts; a name that none of them claims has no entry."""
 
 
+@lru_cache(maxsize=256)
 def of_device(name: str) -> Backend | None:
     """The backend of a queue or device by its name: `CUDA0`, `ROCm1`, `CPU`."""
     stem = _NUMBER.sub("", name).casefold()
@@ -110,8 +119,8 @@ def attributes(name: str, *, integrated: bool = False) -> dict[str, Any]:
         return {}
     says = integrated and known.reports_integrated
     host = f"{_NUMBER.sub('', name)}_Host"
-    in_place = known.host_buffer and (known.accepts_host == "yes" or (known.accepts_host == "if integrated" and says))
-    accepts = [name, host] if in_place else [name]
+    on_host = known.accepts_host == "yes" or (known.accepts_host == "if integrated" and says)
+    accepts = [name, host] if known.host_buffer and on_host else [name]
     row: dict[str, Any] = {
         "device": name,
         "type": "igpu" if says else known.type,
@@ -121,6 +130,7 @@ def attributes(name: str, *, integrated: bool = False) -> dict[str, Any]:
         "host_buffer": known.host_buffer,
         "synchronous": not known.synchronize,
     }
+    row = {key: value for key, value in row.items() if value is not None}
     if known.type != "cpu" and known.accepts_host != "yes":
         row["accepts"] = accepts
     if known.drains:

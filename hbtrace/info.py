@@ -216,7 +216,7 @@ def assumed(queue: Queue) -> Queue:
 def assumed_of(queue: Queue) -> str:
     """The backend of the table that a queue is taken for, and the versions that its facts hold for."""
     known = backends.of_device(queue.family)
-    return f"{known.name if known is not None else queue.family} in {backends.HOLDS_FOR}"
+    return f"{known.name} in {known.holds_for}" if known is not None else f"{queue.family} in {backends.HOLDS_FOR}"
 
 
 def _integrated(queue: Queue) -> bool | None:

@@ -27,7 +27,7 @@ class StaleUid(Rule):
         "A backend that caches a graph by its uid (CUDA graphs, RPC, the meta backend) goes on using the old addresses."
     )
     about = """\
-For each backend and uid other than 0, the bytes that the compute touches are compared with those of the last
+For each queue and uid other than 0, the bytes that the compute touches are compared with those of the last
 compute of that uid. `error` if they differ: the scheduler re-pointed tensors and did not stamp the split anew. uid
 0 is "unset" and bypasses caches. Mend: stamp new uids whenever inputs are re-pointed."""
 
@@ -45,7 +45,7 @@ compute of that uid. `error` if they differ: the scheduler re-pointed tensors an
             self._bypassed += 1
             return
         self._stamped += 1
-        key = at.backend, uid
+        key = at.work.actor, uid  # a new backend of the same id has cached nothing
         before, pieces = self._last.pop(key, None), self.survey.pieces(at.work.footprint)
         if before is not None and before[1] is not pieces:
             moved = set(pieces) - set(before[1])  # what is gone was freed, and is another rule's
@@ -102,7 +102,14 @@ to slot 0 and re-point its address, not its identity."""
         self._known: dict[tuple[int, Shape], tuple[int, list[int]]] = {}
         self._places: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._identity, self._moved = Tally(), Tally()
+        self._silent: set[int] = set()
+        """Schedulers whose newest allocation does not say whether it reallocated."""
         self._checked = 0
+
+    def on_sched_alloc(self, at: Row) -> None:
+        """A reserve begins no round, and what it reallocates lies elsewhere afterwards all the same."""
+        if at.event.get("reserve") and at.event.get("realloc") is not False:
+            self._forget(at.event.get("sched", -1))
 
     def on_sched_compute(self, at: Row) -> None:
         found = self.survey.rounds.settled
@@ -110,6 +117,10 @@ to slot 0 and re-point its address, not its identity."""
             return
         if found.way == "alloc" and found.realloc is not False:
             self._forget(found.sched)
+        if found.way == "alloc":
+            (self._silent.discard if found.realloc is not None else self._silent.add)(found.sched)
+        if found.sched in self._silent:
+            return
         self._checked += 1
         self._identities(found)
         if found.slot >= 0:

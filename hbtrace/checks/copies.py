@@ -26,10 +26,10 @@ that copies. In a trace of Strata, what its own rules name (`strata.copy` and ot
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
-        self._met = Tally()
+        self._met = {"read": Tally(), "write": Tally()}
         self._waits: dict[int, int] = {}
         self._copies = self._told = 0
-        self._waited = 0
+        self._waited = {"read": 0, "write": 0}
         self._wait_before: dict[int, int] = {}
 
     def on_event_wait(self, at: Row) -> None:
@@ -49,21 +49,23 @@ that copies. In a trace of Strata, what its own rules name (`strata.copy` and ot
         rows = [report.earlier.row, report.current.row]
         wait = self._wait_before.get(report.current.row)
         if wait is not None:
-            self._waited += 1
+            self._waited[report.earlier.mode] += 1
             rows.append(wait)
-        who = f"{report.current.tensor} (read by {report.earlier.actor}, copied by {report.current.actor})"
-        self._met.add(rows, who)
+        did = "read" if report.earlier.mode == "read" else "written"
+        who = f"{report.current.tensor} ({did} by {report.earlier.actor}, copied by {report.current.actor})"
+        self._met[report.earlier.mode].add(rows, who)
 
     def finish(self) -> None:
-        if self._met:
-            waited = (
-                f"; {self._waited} had a wait on the destination, which does not hold the copy" if self._waited else ""
-            )
+        for mode, met in self._met.items():
+            if not met:
+                continue
+            number = self._waited[mode]
+            waited = f"; {number} had a wait on the destination, which does not hold the copy" if number else ""
             self.find(
                 "error",
-                f"{_fill(self._met.count)} a slot before its last reader is known to be done:"
-                f" {self._met.names(8)}{waited}",
-                self._met,
+                f"{_fill(met.count)} a slot before its last {'reader' if mode == 'read' else 'writer'} is known to be"
+                f" done: {met.names(8)}{waited}",
+                met,
             )
 
     def missing(self) -> str | None:

@@ -49,9 +49,8 @@ two slots, and `sched_prepare_inputs` in the reuse path; or a backend that refus
 
     def race(self, report: Report, sort: Sort) -> None:
         if sort == "input":
-            self._races.add(
-                (report.earlier.row, report.current.row), report.current.root or "-"
-            )  # fmt: skip
+            name = report.current.root or report.earlier.root or "-"
+            self._races.add((report.earlier.row, report.current.row), name)
 
     def finish(self) -> None:
         contents = self._contents
@@ -123,14 +122,15 @@ class CpuSplitInPlace(Rule):
     id = "cpu-split-in-place"
     severity = "error"
     title = "a CPU split computes into memory that an asynchronous queue reads in place"
-    needs = "`backend` with `synchronous`, `graph` with the `reads` and `writes` of its nodes"
+    needs = "`backend` with `synchronous` or `type`, `graph` with the `reads` and `writes` of its nodes"
     why = "It is no graph input, so neither the input ring nor a copy of the inputs can mend it."
     about = """\
 A CPU split writes a tensor into a host buffer (`embd` of the token look-up), and a queue that accepts this buffer
 reads it there. The next ubatch's CPU split is a host write without a wait. It looks like an input race and is none:
 rotating inputs moves other bytes. `error` for each race between such a CPU split and a queue; `info` where the
 memory is shared so and every write was ordered. Mend: wait for the queue before the CPU split, or keep that memory
-until the queue was synchronized."""
+until the queue was synchronized. Which split is the CPU's is told by `synchronous` or `type` of its backend, or else by
+the table of backends, or by its place: last of a scheduler."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
@@ -138,15 +138,21 @@ until the queue was synchronized."""
         self._shared: dict[str, int] = {}
         self._races = Tally()
         self._where: set[str] = set()
-        self._graphs = False
+        self._computed: set[bool | None] = set()
+        """By whether it was work of the host, where that is known."""
+        self._told: set[bool | None] = set()
+        """Of these, those with accesses."""
 
     def on_compute(self, at: Row) -> None:
         lowering = self.survey.lowering
         template = lowering.event(at.row).template if lowering is not None else None
         if template is None or at.work is None:
             return
-        self._graphs = True
-        if self.survey.is_host_work(at.backend):
+        host_work = self.survey.host_work(at.backend)
+        self._computed.add(host_work)
+        if template.accesses:
+            self._told.add(host_work)
+        if host_work:
             pairs = zip(template.accesses, template.roots, strict=True)
             self._written.update(root for (write, _), root in pairs if write and root != -1)
         elif self._written and self.survey.asynchronous(at.backend):
@@ -177,7 +183,12 @@ until the queue was synchronized."""
             )
 
     def missing(self) -> str | None:
-        return None if self._graphs else self.needs
+        if not self._computed:
+            return self.needs
+        if self._computed - self._told:
+            return "`graph` with the `reads` and `writes` of its nodes"
+        # who declares it of one backend leaves it out of others because it is false there
+        return "`synchronous` or `type` of `backend`" if None in self._computed and True not in self._computed else None
 
     def seen(self) -> str:
         return "no asynchronous queue reads in place what a CPU split computes" if not self._shared else ""

@@ -53,16 +53,18 @@ they met: there, recording again is allowed and no finding."""
     def _recorded(self, at: Row) -> None:
         event = at.event.get("event", -1)
         queue = at.steps[-1].actor if at.steps else -1
-        known = self._clocks.of(queue)
+        known, issuer = self._clocks.of(queue), self._clocks.of(self.survey.host(at))
         if self.survey.meta.get("engine") == ENGINE:
             self._waits.pop(event, None)
         for waiter, clock, row in self._waits.pop(event, ()):
             # the host issues the record, and hands on what it knows
-            if waiter != queue and max(known.get(waiter, 0), self._clocks.of(0).get(waiter, 0)) < clock:
+            if waiter != queue and max(known.get(waiter, 0), issuer.get(waiter, 0)) < clock:
                 self._again.add((row, at.row), f"event {event} of {self.survey.actor_name(queue)}")
 
     def _waited(self, at: Row) -> None:
         event = at.event.get("event", -1)
+        if event in self.survey.tables.freed_events:
+            return  # `use-after-free` has it
         if event not in self._records:
             self._never.add([at.row])
         elif at.ev == "event_wait" and at.steps:
@@ -70,7 +72,7 @@ they met: there, recording again is allowed and no finding."""
             self._waits.setdefault(event, []).append((waiter, self._clocks.of(waiter).get(waiter, 0), at.row))
 
     def on_event_free(self, at: Row) -> None:
-        event, known = at.event.get("event", -1), self._clocks.of(0)
+        event, known = at.event.get("event", -1), self._clocks.of(self.survey.host(at))
         pending = self._waits.pop(event, [])
         if event in self._records:
             pending.append(self._records.pop(event))
@@ -156,9 +158,10 @@ class RedundantWait(Rule):
     needs = "`synchronize`, `event_synchronize` or `event_wait`"
     why = "It costs a round trip to the device and buys nothing."
     about = """\
-A `synchronize`, `event_synchronize` or `event_wait` after which nobody knows more than before, counted by place
-(call site, or event and queue). Waits on events never recorded are left out (`event-order` counts them). With
-times, the time between the call's row and the row before it, which the wait is a part of."""
+A `synchronize`, `event_synchronize` or `event_wait` after which nobody knows more than before, counted by place (call
+site, or event and queue). Waits on events never recorded are left out (`event-order` counts them), and those on freed
+ones (`use-after-free` does). With times, the time between the call's row and the row before it, which the wait is a
+part of."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
@@ -172,6 +175,8 @@ times, the time between the call's row and the row before it, which the wait is 
         time = at.event.get("time")
         if at.ev == "event_record":
             self._recorded.add(at.event.get("event", -1))
+        elif at.ev == "event_free":
+            self._recorded.discard(at.event.get("event", -1))
         elif at.ev in ("synchronize", "event_synchronize", "event_wait"):
             self._wait(at, time - self._last if time is not None and self._last is not None else None)
         if time is not None:

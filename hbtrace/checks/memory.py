@@ -66,16 +66,18 @@ class UseAfterFree(Rule):
 
     id = "use-after-free"
     severity = "error"
-    title = "a buffer or a queue is used after it was freed"
-    needs = "`buffer_free` or `backend_free`"
+    title = "a buffer, a queue or an event is used after it was freed"
+    needs = "`buffer_free`, `backend_free` or `event_free`"
     why = "The memory may be another tensor's by now, or gone."
     about = """\
 `error` for each row that accesses a buffer after its `buffer_free` (freeing it again is one, zero bytes are none);
-`warning` for rows that give work to a backend after its `backend_free`. Neither is a race: order would not mend it."""
+`warning` for rows that give work to a backend after its `backend_free`, the source of a copy among them, and for
+those that wait for an event, or free it, after its `event_free` and before it is recorded again. None is a race:
+order would not mend it."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
-        self._buffers, self._queues = Tally(), Tally()
+        self._buffers, self._queues, self._events = Tally(), Tally(), Tally()
         self._freed_queues: set[int] = set()
         self._count = 0
         self._look = False
@@ -90,9 +92,17 @@ class UseAfterFree(Rule):
     def on_backend_free(self, at: Row) -> None:
         self._freed_queues.add(at.backend)
 
+    def on_event_free(self, at: Row) -> None:
+        """Also a wait: an event that is used though it is gone."""
+        if at.event["event"] in self.survey.tables.freed_events:
+            self._events.add([at.row], f"event {at.event['event']}")
+
+    on_event_wait = on_event_free
+    on_event_synchronize = on_event_free
+
     def step(self, at: Row) -> None:
-        if at.backend in self._freed_queues:
-            self._queues.add([at.row], self.survey.backend_name(at.backend))
+        for queue in {at.backend, at.event.get("src_backend", -1)} & self._freed_queues:
+            self._queues.add([at.row], self.survey.backend_name(queue))
         if not self._look:
             return
         tables = self.survey.tables
@@ -107,16 +117,13 @@ class UseAfterFree(Rule):
                 f"{_use(self._buffers.count)} a buffer after it was freed: {self._buffers.names()}",
                 self._buffers,
             )
-        if self._queues:
-            self.find(
-                "warning",
-                f"{_use(self._queues.count)} a queue after it was freed: {self._queues.names()}",
-                self._queues,
-            )
+        for what, met in (("a queue", self._queues), ("an event", self._events)):
+            if met:
+                self.find("warning", f"{_use(met.count)} {what} after it was freed: {met.names()}", met)
 
     def missing(self) -> str | None:
         events = self.survey.events
-        return None if events.get("buffer_free") or events.get("backend_free") else self.needs
+        return None if any(events.get(f"{what}_free") for what in ("buffer", "backend", "event")) else self.needs
 
     def seen(self) -> str:
         return f"{self.survey.events.get('buffer_free', 0)} buffers freed"

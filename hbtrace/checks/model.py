@@ -37,7 +37,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of one rule: `findings`, `holds`, or `not checkable`, with the reason or what it saw."""
+    """What became of one rule: `findings`, which speak for themselves; `holds`, with what it saw; or `not checkable`,
+    with the reason."""
 
     id: str
     status: Literal["findings", "holds", "not checkable"]
@@ -134,7 +135,7 @@ class Rule:
         """What became of the rule, after `finish`."""
         lacks = self.missing()
         if self.findings and (lacks is None or any(f.severity != "info" for f in self.findings)):
-            return Judgement(self.id, "findings", self.seen())
+            return Judgement(self.id, "findings", "")
         if lacks is not None:
             return Judgement(self.id, "not checkable", f"needs {lacks}")
         return Judgement(self.id, "holds", self.seen())

@@ -22,17 +22,19 @@ class Placement(Rule):
     why = "It writes another backend's memory, and copies that would not be needed are made to feed it."
     about = """\
 A node whose result is a view of one of its sources, and which is no pure view (`SET_ROWS`, `CPY`, in-place
-operations: it has `writes`), should run where its root lives: the backend that owns the root's buffer, or else the
-one that made the root. `warning` for each node elsewhere, with the copies that feed it from other backends and
-would go. Left alone: a node whose root's backend does not support the operation, where the trace knows (a `note`
-`op_unsupported` with `attrs` `{backend, op}`). Mend: assign aliasing nodes with their root in every pass of the
-split, not only where unassigned."""
+operations: it has `writes`), should run where its root lives: the backend that owns the root's buffer (or another
+instance on its device), or else the one that made the root. `warning` for each node elsewhere, with the copies that
+feed it from other backends, feed nothing that stays, and so would go. Left alone: a node whose root's backend does
+not support the operation, where the trace knows (a `note` `op_unsupported` with `attrs` `{backend, op}`). Mend:
+assign aliasing nodes with their root in every pass of the split, not only where unassigned."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
         self._made: dict[int, int] = {}
         self._met: dict[tuple[str, str, int, int], int] = {}
         self._copies: set[str] = set()
+        self._needed: set[str] = set()
+        """Copies that a node reads which stays where it is."""
         self._unsupported: set[tuple[int, str]] = set()
         self._left: set[str] = set()
         self._looked: dict[int, tuple[int, int]] = {}
@@ -52,29 +54,40 @@ split, not only where unassigned."""
             return
         self._looked[key] = id(graph), at.backend
         for node in graph.get("nodes") or ():
-            if isinstance(node, dict) and node.get("writes"):
+            if not isinstance(node, dict):
+                continue
+            moves = False
+            if node.get("writes"):
                 self._nodes += 1
-                self._node(node, node.get("backend", at.backend), at.row)
+                moves = self._node(node, node.get("backend", at.backend), at.row)
+            (self._copies if moves else self._needed).update(self._feeding(node))
 
-    def _node(self, node: dict[str, Any], backend: int, row: int) -> None:
+    def _node(self, node: dict[str, Any], backend: int, row: int) -> bool:
+        """Whether a node would move to its root."""
         tables, tensor = self.survey.tables, node.get("tensor", -1)
         root = tables.root(tensor)
         if root == tensor:
             self._made.setdefault(root, backend)
-            return
+            return False
         self._aliases += 1
         home = self._home(root)
         if home is None:
-            return
+            return False
         self._homes += 1
-        if home == backend:
-            return
+        if home == backend or self._same_device(home, backend):
+            return False
         op = str(node.get("op", "?"))
         if (home, op) in self._unsupported:
             self._left.add(tables.name(tensor))
-            return
+            return False
         self._met.setdefault((op, tables.name(tensor), backend, home), row)
-        self._copies.update(self._feeding(node))
+        return True
+
+    def _same_device(self, one: int, other: int) -> bool:
+        """Whether two backends are instances on one device; without the key the name is the device's, as in `info`."""
+        rows = [self.survey.tables.backends.get(backend, {}) for backend in (one, other)]
+        devices = [row.get("device") or row.get("name") for row in rows]
+        return devices[0] is not None and devices[0] == devices[1]
 
     def _home(self, root: int) -> int | None:
         """The backend of a root tensor: the owner of its buffer, its device's only queue, or who made it."""
@@ -103,7 +116,8 @@ split, not only where unassigned."""
                 names = self.survey.backend_name(backend), self.survey.backend_name(home)
                 met.add([row], f"{op} {name} on {names[0]}, its root on {names[1]}")
             nodes = count(met.count, "aliasing node")
-            copies = f"; these copies would go: {', '.join(sorted(self._copies))}" if self._copies else ""
+            gone = ", ".join(sorted(self._copies - self._needed))
+            copies = f"; these copies would go: {gone}" if gone else ""
             whose = "its" if met.count == 1 else "their"
             self.find("warning", f"{nodes} would move to {whose} root: {met.names()}{copies}", met)
         if self._left:
@@ -114,6 +128,8 @@ split, not only where unassigned."""
     def missing(self) -> str | None:
         if not self._nodes:
             return "`graph` with `nodes`"
+        if not any(tensor.get("view_of", -1) != -1 for tensor in self.survey.tables.tensors.values()):
+            return "`tensor` with `view_of`"
         return self.needs if self._aliases and not self._homes else None
 
     def seen(self) -> str:

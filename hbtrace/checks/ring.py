@@ -13,6 +13,7 @@ from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.races import Report
 
 _DEPTHS: Final = (2, 3, 4)
+_UNKNOWN: Final = "unknown phase"
 
 
 class RingRotation(Rule):
@@ -26,10 +27,10 @@ class RingRotation(Rule):
     about = """\
 `error`: the host writes an input in a slot that was just entered while a compute in flight reads these bytes; the
 wait on entry is missing, or the slot was not left (`rotated` is false though a compute in flight reads it).
-`warning`: a `sched_prepare` in decode rotated though nothing was in flight: what tracks computes in flight is not
-cleared by a wait, and every token pays. `info`: slots used, depth, rotations by phase, and the memory: one more
-copy of each graph input a slot, at depth 2, 3 and 4. Mend: wait for the slot's last compute on all backends when
-entering it."""
+`warning`: a `sched_prepare` or a `sched_alloc` in decode rotated though nothing was in flight: what tracks computes
+in flight is not cleared by a wait, and every token pays. `info`: slots used, depth, rotations by phase, and the
+memory: one more copy of each graph input a slot, at depth 2, 3 and 4. Mend: wait for the slot's last compute on all
+backends when entering it."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
@@ -44,7 +45,15 @@ entering it."""
 
     def on_sched_prepare(self, at: Row) -> None:
         found = self.survey.rounds.current.get(at.event.get("sched", -1))
-        if found is not None and at.event.get("rotated") and not self._busy(found.sched):
+        if found is not None and found.prepares[-1].rotated and not self._busy(found.sched):
+            self._idle.append((found, at.row))
+
+    def on_sched_alloc(self, at: Row) -> None:
+        found = self.survey.rounds.current.get(at.event.get("sched", -1))
+        if found is None or found.row != at.row or not self._deep(found.sched):
+            return
+        before = self._previous.get(found.sched, -1)
+        if -1 not in (before, found.slot) and before != found.slot and not self._busy(found.sched):
             self._idle.append((found, at.row))
 
     def on_sched_compute(self, at: Row) -> None:
@@ -55,7 +64,7 @@ entering it."""
         before = self._previous.get(found.sched)
         rotated = any(p.rotated for p in found.prepares) or (found.way == "alloc" and before not in (None, found.slot))
         if rotated:
-            self._rotations[found.phase or "unknown phase"] += 1
+            self._rotations[found.phase or _UNKNOWN] += 1
         self._slots.add(found.slot)
         self._previous[found.sched] = found.slot
         names = self.survey.tables
@@ -66,21 +75,22 @@ entering it."""
 
     def on_tensor_set(self, at: Row) -> None:
         """Also the other ways to write an input: what the ring has to keep a copy of."""
-        found = self.survey.rounds.preparing()
+        tensor = at.event.get("tensor", -1)
+        found = self.survey.rounds.preparing(self.survey.tables.root(tensor))
         if found is not None and at.event.get("split", -1) == -1:
-            tensor = at.event.get("tensor", -1)
             self._most(self._writes, tensor, self.survey.tables.size(tensor))
 
     on_set_direct = on_tensor_set
     on_tensor_memset = on_tensor_set
 
     def race(self, report: Report, sort: Sort) -> None:
-        found = self.survey.rounds.preparing()
+        found = self.survey.rounds.preparing(report.earlier.root_id, report.current.root_id)
         if sort != "input" or found is None or not self._deep(found.sched) or unprepared(found):
             return
         moved = found.way == "alloc" or any(p.rotated for p in found.prepares)
         rows = (*(p.row for p in found.prepares), report.earlier.row, report.current.row)
-        name = f"{report.current.root} (slot {found.slot})" if found.slot >= 0 else f"{report.current.root}"
+        root = report.current.root or report.earlier.root or "-"
+        name = f"{root} (slot {found.slot})" if found.slot >= 0 else root
         (self._races if moved else self._stayed).add(rows, name)
 
     def finish(self) -> None:
@@ -115,7 +125,7 @@ entering it."""
         if not depths or all(depth is None for depth in depths):
             return self.needs
         if any((depth or 0) > 1 for depth in depths) and self._slots <= {-1}:
-            return "`slot` in `sched_alloc` and `sched_prepare`" if self.survey.rounds.newest else self.needs
+            return "`slot` in `sched_alloc` and `sched_prepare`" if self.survey.rounds.current else self.needs
         return None
 
     def seen(self) -> str:
@@ -132,10 +142,12 @@ entering it."""
             told += [
                 f"{n} in {phase}" for phase, n in sorted(self._rotations.items()) if phase not in ("prefill", "decode")
             ]
+            known = set(self._rotations) - {_UNKNOWN}
+            unknown = "" if known or not self._rotations else "; no `ubatch` with `phase` tells which were in decode"
             self.find(
                 "info",
                 f"depth {depth}, slots used {len(self._slots)}, rotations {sum(self._rotations.values())}"
-                f" ({', '.join(told)}); {memory}",
+                f" ({', '.join(told)}){unknown}; {memory}",
             )
         elif each and self.survey.sorts["input"]:
             self.find("info", f"no ring is engaged; it would cost {memory}")
@@ -175,13 +187,13 @@ inputs breaks nothing and is not reported. Mend: `ggml_backend_sched_prepare_inp
         self._times: set[int] = set()
 
     def race(self, report: Report, sort: Sort) -> None:
-        found = self.survey.rounds.preparing()
+        found = self.survey.rounds.preparing(report.earlier.root_id, report.current.root_id)
         if sort != "input" or found is None or not unprepared(found):
             return
         self._times.add(found.row)
         deep = (self.survey.rounds.ring(found.sched) or 0) > 1
         met = self._with_ring if deep else self._without
-        met.add((found.row, report.earlier.row, report.current.row), report.current.root or "-")
+        met.add((found.row, report.earlier.row, report.current.row), report.current.root or report.earlier.root or "-")
 
     def finish(self) -> None:
         for met, severity, rest in (
@@ -219,8 +231,8 @@ class PrepareTwice(Rule):
     why = "The second rotation skips a slot, so that a ring of N has room for fewer computes than it was made for."
     about = """\
 `sched_prepare_inputs` after `sched_alloc_graph` is to be a no-op: allocating has rotated. `error` for a
-`sched_prepare` with `rotated` in a round that allocated or rotated before it. Mend: clear the scheduler's "inputs
-are prepared" state in compute only."""
+`sched_prepare` with `rotated` in a round that allocated or rotated before it; where the key is absent, another slot
+than before tells. Mend: clear the scheduler's "inputs are prepared" state in compute only."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
@@ -228,7 +240,7 @@ are prepared" state in compute only."""
 
     def on_sched_prepare(self, at: Row) -> None:
         found = self.survey.rounds.current.get(at.event.get("sched", -1))
-        if found is None or not at.event.get("rotated"):
+        if found is None or not found.prepares[-1].rotated:
             return
         before = [p.row for p in found.prepares if p.rotated and p.row != at.row]
         if found.way == "alloc" or before:
@@ -239,7 +251,10 @@ are prepared" state in compute only."""
             self.find("error", f"{self._met.count} prepares rotate though the round has rotated already", self._met)
 
     def missing(self) -> str | None:
-        return None if self.survey.events.get("sched_alloc") or self.survey.events.get("sched_prepare") else self.needs
+        events, rounds = self.survey.events, self.survey.rounds
+        if not events.get("sched_alloc") and not events.get("sched_prepare"):
+            return self.needs
+        return "`rotated` or `slot` in `sched_prepare`" if rounds.prepares and not rounds.told else None
 
     def seen(self) -> str:
         return f"{self.survey.rounds.prepares} prepares"

@@ -47,14 +47,18 @@ class Rounds:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self.current: dict[int, Round] = {}
-        self.newest: Round | None = None
         self.settled: Round | None = None
         """The round whose compute begins with the present row: its slot and inputs are what they are."""
         self.inputs: set[int] = set()
         """Tensors that any allocation named as inputs."""
         self.reuses = 0
         self.rebuilds = 0
-        self.prepares = 0
+        self.prepares = self.told = 0
+        """`told`: how many of them say whether they rotated, or show it by their slot."""
+        self._marked = False
+        """The trace has `sched_compute`: a compute ends no round, it may be another scheduler's."""
+        self._early: dict[int, dict[str, Any]] = {}
+        """Markers of ubatches that stand in front of their round."""
 
     def row(self, row: int, ev: str, event: dict[str, Any]) -> None:
         """The next row of the trace."""
@@ -72,8 +76,9 @@ class Rounds:
         elif ev == "ubatch":
             self._ubatch(sched, event)
         elif ev == "sched_compute":
+            self._marked = True
             self._computed(row, self.current.get(sched))
-        elif ev == "compute" and event.get("split", -1) <= 0:
+        elif ev == "compute" and not self._marked and event.get("split", -1) <= 0:
             self._computed(row, self._of_backend(event.get("backend", -1)))
 
     def ring(self, sched: int) -> int | None:
@@ -81,10 +86,12 @@ class Rounds:
         depth = self._tables.scheds.get(sched, {}).get("ring")
         return depth if isinstance(depth, int) else None
 
-    def preparing(self, sched: int | None = None) -> Round | None:
-        """The round whose inputs are being written: begun, and not yet computed."""
-        found = self.newest if sched is None else self.current.get(sched)
-        return found if found is not None and found.computed < 0 else None
+    def preparing(self, *tensors: int) -> Round | None:
+        """The round for which tensors are written: begun, and not yet computed. Of several schedulers it is the one
+        whose inputs they are, where that is told; else the newest."""
+        rounds = [found for found in self.current.values() if not set(found.inputs).isdisjoint(tensors)]
+        still = [found for found in rounds or self.current.values() if found.computed < 0]
+        return max(still, key=lambda found: found.row, default=None)
 
     def _computed(self, row: int, found: Round | None) -> None:
         if found is not None and found.computed < 0:
@@ -104,22 +111,31 @@ class Rounds:
         slot = event.get("slot", before.slot if before is not None and way == "reuse" else -1)
         inputs = event.get("inputs") or (before.inputs if before is not None and way == "reuse" else [])
         self.inputs.update(inputs)
-        self.newest = self.current[sched] = Round(
+        self.current[sched] = Round(
             sched, way, row, event.get("ubatch", -1), None, slot, event.get("realloc"), list(inputs)
         )
+        early = self._early.pop(sched, None)
+        if early is not None:
+            self._ubatch(sched, early)
 
     def _prepare(self, sched: int, row: int, event: dict[str, Any]) -> None:
         found = self.current.get(sched)
+        before = found.slot if found is not None else -1
         if found is None or found.computed >= 0:
             self._begin(sched, "none", row, event)
             found = self.current[sched]
-        rotated = bool(event.get("rotated"))
-        found.prepares.append(Prepare(row, event.get("slot", -1), rotated))
-        if event.get("slot", -1) != -1:
-            found.slot = event["slot"]
+        slot, rotated = event.get("slot", -1), event.get("rotated")
+        if rotated is None and -1 not in (slot, before):
+            rotated = slot != before
+        self.told += rotated is not None
+        found.prepares.append(Prepare(row, slot, bool(rotated)))
+        if slot != -1:
+            found.slot = slot
 
     def _ubatch(self, sched: int, event: dict[str, Any]) -> None:
         found = self.current.get(sched)
-        if found is not None and found.computed < 0:
-            found.ubatch = event.get("n", found.ubatch)
-            found.phase = event.get("phase")
+        if found is None or found.computed >= 0:
+            self._early[sched] = event
+            return
+        found.ubatch = event.get("n", found.ubatch)
+        found.phase = event.get("phase")

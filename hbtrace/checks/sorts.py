@@ -12,38 +12,63 @@ from hbtrace.replay.races import Report
 
 Sort = Literal["free", "allocator", "cpu-split", "copy", "input", "other"]
 
-INPUT_WRITES: Final = frozenset({"tensor_set", "tensor_memset", "set_direct", "host_access"})
+INPUT_WRITES: Final = frozenset({"tensor_set", "tensor_memset", "set_direct", "host_access", "tensor_copy"})
 """Ways in which an engine writes the inputs of a graph."""
+
+_HOST_WRITES: Final = INPUT_WRITES | {"buffer_clear"}
+"""And what overwrites them, though nobody fills an input so."""
 
 _WORK: Final = ("compute", "kernel")
 
 
 class Side(NamedTuple):
-    """What a race's side did: its event, whether its backend is done when the call returns, the backend's id."""
+    """What a race's side did: its event, whether its backend is done when the call returns, the backend's id.
+
+    input: whether its bytes are a graph input's; None where the trace does not tell inputs.
+    """
 
     ev: str
     host_work: bool
     backend: int
+    input: bool | None
 
 
 def sort_of(report: Report, earlier: Side, current: Side) -> Sort:
     """The sort of a race."""
     if current.ev == "buffer_free":
         return "free"
-    roots = report.earlier.root, report.current.root
-    if roots[0] is not None and roots[1] is not None and without_slot(roots[0]) != without_slot(roots[1]):
-        return "allocator"
     sides = (earlier, current)
+    if _two_roots(report, both_inputs=all(s.input for s in sides)):
+        return "allocator"
     if any(s.ev in _WORK and s.host_work for s in sides) and any(not s.host_work and s.backend != -1 for s in sides):
         return "cpu-split"
     if current.ev == "copy_async" and report.current.mode == "write":
         return "copy"
     if (
-        current.ev in INPUT_WRITES
+        current.ev in _HOST_WRITES
         and report.current.split == -1
         and report.earlier.mode == "read"
+        and (earlier.input is not False or current.input)
         and earlier.ev in _WORK
         and not earlier.host_work
     ):
         return "input"
     return "other"
+
+
+def _two_roots(report: Report, *, both_inputs: bool) -> bool:
+    """Whether the sides are tensors that have nothing to do with each other but their place.
+
+    A graph of another shape has tensors of its own, under the names of those of the last one: they are taken for the
+    same. Within one compute a name says nothing.
+    """
+    earlier, current = report.earlier, report.current
+    if earlier.root is None or current.root is None:
+        return False
+    if without_slot(earlier.root) != without_slot(current.root):
+        return True
+    if earlier.root_id == current.root_id or both_inputs:
+        return False
+    if -1 in (earlier.ubatch, current.ubatch):
+        return current.split > earlier.split > -1
+    return earlier.ubatch == current.ubatch

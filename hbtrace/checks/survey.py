@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from hbtrace import backends
 from hbtrace.checks.model import Rule
 from hbtrace.checks.passage import Chunk
 from hbtrace.checks.rounds import Rounds
@@ -20,7 +21,7 @@ from hbtrace.replay.definitions import HOST_NAME, follow
 from hbtrace.replay.lower import Lowering
 from hbtrace.replay.order import Clocks, Step
 from hbtrace.replay.program import PIECE, QUEUE, STEP
-from hbtrace.replay.races import Report
+from hbtrace.replay.races import Access, Report
 from hbtrace.trace.vocabulary import REQUIRED
 
 Event = dict[str, Any]
@@ -58,13 +59,24 @@ class Tables:
     scheds: dict[int, Event] = field(default_factory=dict)
     freed: set[int] = field(default_factory=set)
     """Buffers whose life has ended."""
+    freed_events: set[int] = field(default_factory=set)
+    """Events that were freed and not recorded since."""
+    inputs: set[int] = field(default_factory=set)
+    """Tensors flagged as graph inputs. Whoever points one elsewhere under its name need not say so again."""
 
     def define(self, ev: str, event: Event) -> None:
         table: dict[int, Event] | None = getattr(self, f"{ev}s", None)
-        if table is not None:
-            table[event["id"]] = event
-            if ev == "buffer":
-                self.freed.discard(event["id"])
+        if table is None:
+            return
+        ident = event["id"]
+        if ev == "buffer":
+            self.freed.discard(ident)
+        elif ev == "tensor":
+            if "input" in (event.get("flags") or ()):
+                self.inputs.add(ident)
+            elif self.name(ident) != event.get("name"):
+                self.inputs.discard(ident)
+        table[ident] = event
 
     def root(self, tensor: int) -> int:
         """The id of the tensor that owns the bytes."""
@@ -154,14 +166,33 @@ class Survey:
         since = self.clocks.of(actor).get(actor, 0) if clock is None else clock
         return all(self.clocks.of(host).get(actor, 0) < since for host in self._hosts)
 
+    def host(self, at: Row) -> int:
+        """The actor of the host thread that did a row."""
+        return self.lowering.host_actor(at.event.get("thread", 0)) if self.lowering is not None else 0
+
     def asynchronous(self, backend: int) -> bool:
         """Whether work of a backend may still run when the call has returned, as far as the trace says."""
         event = self.tables.backends.get(backend, {})
         return not event.get("synchronous", False) and event.get("async", True) is not False
 
     def is_host_work(self, backend: int) -> bool:
-        """Whether a backend computes where the host does, and is done when the call returns."""
-        return bool(self.tables.backends.get(backend, {}).get("synchronous", False))
+        """Whether a backend is known to compute where the host does, and to be done when the call returns."""
+        return bool(self.host_work(backend))
+
+    def host_work(self, backend: int) -> bool | None:
+        """As `is_host_work`; None where nothing tells: no attribute, no name in the table, no place in a scheduler."""
+        event = self.tables.backends.get(backend, {})
+        declared, kind = event.get("synchronous"), event.get("type")
+        if declared is not None:
+            return bool(declared)
+        if kind in ("cpu", "gpu", "igpu"):
+            return bool(kind == "cpu")
+        known = backends.of_device(str(event.get("name", "")))
+        if known is not None:
+            return not known.synchronize
+        slots = [sched.get("backends") or [] for sched in self.tables.scheds.values()]
+        last = [slot[-1] == backend for slot in slots if len(slot) > 1 and backend in slot]
+        return any(last) if last else None
 
     def backend_name(self, backend: int) -> str:
         return str(self.tables.backends.get(backend, {}).get("name", f"?{backend}"))
@@ -180,6 +211,8 @@ class Survey:
         if any(at.event.get(key, -1) == -1 for key in REQUIRED.get(ev, ())):
             return  # the replay skips it, too
         self.events[ev] = self.events.get(ev, 0) + 1
+        if ev == "event_record":
+            self.tables.freed_events.discard(at.event["event"])
         if ev in ("backend", "buffer", "tensor", "graph", "sched"):
             self.tables.define(ev, at.event)
             if ev == "backend":
@@ -194,6 +227,8 @@ class Survey:
             handler(at)
         if ev == "buffer_free":
             self.tables.freed.add(at.event.get("buffer", -1))
+        elif ev == "event_free":
+            self.tables.freed_events.add(at.event["event"])
 
     def _new_actor(self, event: Event) -> None:
         """The actor of a `backend` row: actors are given out in the order of these rows, host threads aside."""
@@ -212,14 +247,20 @@ class Survey:
             self.actors[ident] = work.actor
 
     def _race(self, report: Report) -> None:
-        sort = sort_of(report, self._side(report.earlier.row), self._side(report.current.row))
+        sort = sort_of(report, self._side(report.earlier), self._side(report.current))
         self.sorts[sort] += 1
         for rule in self.rules:
             rule.race(report, sort)
 
-    def _side(self, row: int) -> Side:
-        ev, backend = self._works.get(row, ("", -1))
-        return Side(ev, backend != -1 and self.is_host_work(backend), backend)
+    def _side(self, access: Access) -> Side:
+        ev, backend = self._works.get(access.row, ("", -1))
+        host_work = backend != -1 and self.is_host_work(backend)
+        return Side(ev, host_work, backend, self._is_input(access.root_id))
+
+    def _is_input(self, root: int) -> bool | None:
+        """Whether a root tensor is a graph input: declared by an allocation, or flagged. None where none ever was."""
+        inputs = self.tables.inputs, self.rounds.inputs
+        return any(root in known for known in inputs) if any(inputs) else None
 
     def _keep_pieces(self, chunk: Chunk) -> None:
         program = chunk.program

@@ -15,8 +15,13 @@ Reason = tuple[str, str]
 
 
 def judge(meter: Meter) -> Coverage:
-    """`not-exercised`: nothing could have raced. `partly`: a part of the machinery did not run. Else `exercised`."""
+    """`not-exercised`: nothing could have raced. `partly`: a part of the machinery did not run. Else `exercised`.
+
+    Where something did race, what would have kept all races away is one more part that did not run.
+    """
     nothing, lacks = _nothing(meter), _lacks(meter)
+    if meter.reports:
+        nothing, lacks = [], nothing + lacks
     verdict: Verdict = "not-exercised" if nothing else "partly" if lacks else "exercised"
     told = nothing or lacks
     hints = [todo for _, todo in told if todo] + _hints(meter)
@@ -49,6 +54,7 @@ def judge_strata(meter: Meter, found: StrataCoverage) -> Coverage:
     return Coverage(
         verdict, {**found.counters(), "async_queues": meter.async_queues}, {**meter.counters(), **_more(meter)}, lacks,
         advice, next(iter(advice), ""), meter.reports, meter.hidden, found.told(),
+        found.unended,
     )  # fmt: skip
 
 
@@ -59,29 +65,30 @@ def _nothing(meter: Meter) -> list[Reason]:
     if not meter.async_queues:
         return [("no asynchronous backend was given work", "offload layers to a device (`-ngl`)")]
     if meter.serialized:
-        return [("each node was waited for, which hides everything", "run without an eval callback")]
-    if len(meter.exercise.queues) + len(meter.exercise.synchronous) + len(meter.exercise.hosts) == 1:
+        hidden = "other races" if meter.reports else "everything"
+        return [(f"each node was waited for, which hides {hidden}", "run without an eval callback")]
+    actors = len(meter.exercise.queues) + len(meter.exercise.synchronous) + len(meter.exercise.hosts)
+    if actors == 1 and not meter.reports:
         return [("one queue and no host access, so nothing could race", "record what the host does as well")]
     if not meter.exercise.computes:
         return []  # another engine's queued work: no ubatches to speak of
-    ubatches = meter.counters()["ubatches"]
-    if ubatches == 1 or not meter.windows:
-        return [
-            ("a single ubatch: nothing was written after a compute was issued", "a smaller `-ub` or a longer prompt")
-        ]
-    if not meter.open_windows:
-        return [
-            (
-                f"{_none_of(meter.windows)} between issue and next input write was open: the host had waited"
-                f"{' each time' if meter.windows > 1 else ''}",
-                "a smaller `-ub` or a longer prompt: more than one ubatch before results are read",
-            )
-        ]
-    return []
+    return _closed(meter) if not meter.open_windows else []
 
 
-def _none_of(windows: int) -> str:
-    return f"none of {windows:,} windows" if windows > 1 else "not even the one window"
+def _closed(meter: Meter) -> list[Reason]:
+    """Why no input was written while a compute was in flight."""
+    single = "a single ubatch: " if meter.counters()["ubatches"] == 1 else ""
+    if not meter.windows:
+        what = f"{single}nothing was written" if single else "the host wrote no input"
+        return [(f"{what} after a compute was issued", "a smaller `-ub` or a longer prompt")]
+    none_of = f"none of {meter.windows:,} windows" if meter.windows > 1 else "not even the one window"
+    return [
+        (
+            f"{single}{none_of} between issue and next input write was open: the host had waited"
+            f"{' each time' if meter.windows > 1 else ''}",
+            "a smaller `-ub` or a longer prompt: more than one ubatch before results are read",
+        )
+    ]
 
 
 def _lacks(meter: Meter) -> list[Reason]:
@@ -100,6 +107,9 @@ def _lacks(meter: Meter) -> list[Reason]:
                 "a smaller `-ub`, so that ubatches have one shape, and no LLAMA_GRAPH_REUSE_DISABLE",
             )
         )
+    if exercise.computes and not scheduled and not meter.events.get("ubatch"):
+        todo = "an engine or recorder that writes the markers (`ubatch` with its phase, `sched_alloc`, `sched_reuse`)"
+        out.append(("reuse, prefill, decode: the trace does not tell", todo))
     if max(meter.rings, default=0) > 1 and exercise.reuse and not counted["prepare"]:
         out.append(("the ring is engaged and prepare was never called", "an engine that calls it in the reuse path"))
     if exercise.computes and meter.max_in_flight < 2:

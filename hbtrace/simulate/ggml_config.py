@@ -98,7 +98,15 @@ class Config:
     @property
     def hazard(self) -> bool:
         """A device that computes asynchronously and in place on the buffer type that the CPU slot is handed."""
-        return self.host_type != "CPU" and any(d.asynchronous and d.in_place for d in self.devices)
+        return any(d.asynchronous and self.on_host(d) for d in self.devices)
+
+    def on_host(self, device: Device) -> bool:
+        """Whether a device computes in place on what the CPU slot is handed.
+
+        Plain CPU memory is accepted by no backend whose work goes on when the call returns: nobody would wait for it.
+        """
+        done = bool(device.attributes["synchronous"])
+        return device.in_place and (done or (self.host_type != "CPU" and device.asynchronous))
 
     @property
     def host_type(self) -> str:
@@ -150,7 +158,9 @@ def _needs(fault: Fault, config: Config) -> Iterator[tuple[bool, str]]:
     for name in fault.without:
         yield not getattr(config, name), f"a run without --{name.replace('_', '-')}"
     if fault.first:
-        yield config.devices[0].in_place, "the device with the in-place hazard as the first one"
+        yield config.on_host(config.devices[0]), "the device with the in-place hazard as the first one"
+    if fault.last:
+        yield config.on_host(config.devices[-1]), "a device with the in-place hazard as the last one"
     if fault.name == "buffer-freed":
         behind = config.layers > 1 or not config.cpu_ops
         yield behind, "a layer behind the operations of the CPU: --layers 2 or more"

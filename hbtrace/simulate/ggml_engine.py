@@ -61,7 +61,7 @@ class Engine:
     def _backends(self) -> None:
         config, tape = self.config, self.tape
         for device in config.devices:
-            accepts = [device.name, config.host_type] if device.in_place else [device.name]
+            accepts = [device.name, config.host_type] if config.on_host(device) else [device.name]
             tape.backend(device.name, **device.attributes, accepts=accepts)
         self.cpu = tape.backend(
             "CPU", device="CPU", type="cpu", events=False, integrated=False, host_buffer=False,
@@ -100,7 +100,7 @@ class Engine:
         )
         hosts = {self.host, self.output_buffer, self.table_buffer}
         for backend, device in enumerate(config.devices):
-            site.accepts[backend] |= hosts if device.in_place else set()
+            site.accepts[backend] |= hosts if config.on_host(device) else set()
         site.accepts[self.cpu] = hosts | ({self.caches[0]} if config.fault == "placement" else set())
         tape.row(
             "sched", id=ID, backends=site.backends, cpu_buffer_type=config.host_type, copies=config.copies,
@@ -126,7 +126,7 @@ class Engine:
         last = layers[-1].backend
         place = VOCABULARY + counts[last] * _WEIGHT_WORDS
         output = tape.tensor("output.weight", LOGITS, self.weights[last], place)
-        on_cpu = config.cpu_embd or not config.devices[0].in_place
+        on_cpu = config.cpu_embd or not config.on_host(config.devices[0])
         table = tape.tensor("token_embd.weight", VOCABULARY, self.table_buffer if on_cpu else self.weights[0], 0)
         split_off = 0 if config.fault == "placement" else -1
         return Plan(layers, table, output, self.cpu if on_cpu else 0, self.cpu, config.cpu_ops, split_off)

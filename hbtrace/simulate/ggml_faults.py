@@ -41,6 +41,8 @@ class Fault:
     """Options of the run that hide it, or show another fault's finding beside its own."""
     first: bool = False
     """The first device must be the one that computes on host memory in place."""
+    last: bool = False
+    """The last device must be one: to feed a discrete one behind it is to wait for its earlier work, and so for all."""
 
     def arrange(self, config: Config) -> Config:
         """The configuration with what this fault needs."""
@@ -59,7 +61,7 @@ _REUSED: Final = (("reuse", True),)
 
 FAULTS: Final[tuple[Fault, ...]] = (
     Fault("no-ring", "hazard", "the hazard is there and the input ring is not; graphs are rebuilt each time",
-          racy=True, ubatches=2, set_up=(("ring", 0), *_REBUILT)),
+          racy=True, ubatches=2, set_up=(("ring", 0), *_REBUILT), last=True),
     Fault("cpu-split-in-place", "cpu-split-in-place",
           "the token look-up is a CPU split into host memory; nothing waits for its reader before the next one",
           racy=True, events=True, single=True, ubatches=2, set_up=(("cpu_embd", True),), without=("cpu_ops",)),
@@ -68,7 +70,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     Fault("ring-rotates-in-decode", "ring-rotation", "every token rotates, although results were read and waited for",
           decodes=2),
     Fault("prepare-forgotten", "prepare-missing", "the engine reuses a graph and writes its inputs without prepare",
-          racy=True, ubatches=2, set_up=_REUSED),
+          racy=True, ubatches=2, set_up=_REUSED, last=True),
     Fault("prepare-twice", "prepare-twice", "prepare rotates again after an allocation that has rotated",
           ubatches=2, set_up=_REBUILT),
     Fault("uid-not-stamped", "stale-uid",

@@ -21,7 +21,7 @@ def test_only_integrated_hip_has_the_hazard() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("CUDA0", "CUDA"), ("ROCm12", "HIP"), ("Vulkan0", "Vulkan"), ("BLAS", "BLAS"), ("CPU", "CPU"),
-     ("RPC0[10.0.0.1:1]", "RPC"), ("FAKE0", None), ("CUDAX", None)],
+     ("RPC0[10.0.0.1:1]", "RPC"), ("Meta(CUDA0,CUDA1)", "Meta"), ("FAKE0", None), ("CUDAX", None)],
 )  # fmt: skip
 def test_names(name: str, expected: str | None) -> None:
     found = backends.of_device(name)
@@ -36,4 +36,18 @@ def test_attributes_are_those_of_a_backend_row() -> None:
     assert backends.attributes("CUDA0", integrated=True)["accepts"] == ["CUDA0"]
     assert backends.attributes("SYCL0")["drains"] == ["set"]
     assert backends.attributes("unknown") == {}
-    assert len(list(backends.rows())) == len(backends.TABLE) == 18
+    assert len(list(backends.rows())) == len(backends.TABLE) == 19
+
+
+def test_what_depends_on_the_members_of_a_device_is_left_open() -> None:
+    row = backends.attributes("Meta(CUDA0,CUDA1)")
+    assert (row["synchronous"], row["events"], row["accepts"]) == (False, False, ["Meta(CUDA0,CUDA1)"])
+    assert "async" not in row
+    assert "host_buffer" not in row
+
+
+def test_each_row_says_for_which_versions_it_holds() -> None:
+    held = {b.name: b.holds_for for b in backends.TABLE}
+    assert held["RPC"] == "ggml 0.18 to August 2026, before asynchronous RPC (#18626)"
+    assert "#24233" in held["HIP"]
+    assert {held[name] for name in held.keys() - {"RPC", "HIP"}} == {backends.HOLDS_FOR}

@@ -44,6 +44,19 @@ def test_simulate_and_check(call: Call, tmp_path: Path) -> None:
     assert "coverage: exercised" in out
 
 
+def test_races_that_break_no_rule_are_said_to_fail_analyze_only(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "early.arrow"
+    told = "hbtrace analyze shows them; they break no rule, so only analyze fails on them"
+    assert call("simulate", "ggml", "--prompt", 8, "--fault", "output-read-early", "-o", path)[0] == 0
+    code, out, _ = call("check", path)
+    assert (code, told in out) == (0, True)
+    assert call("analyze", path)[0] == 1
+    assert call("simulate", "ggml", "--prompt", 64, "--ring", 0, "-o", path, "-f")[0] == 0
+    code, out, _ = call("check", path)
+    assert (code, told in out) == (1, False)
+    assert "hbtrace analyze shows them\n" in out
+
+
 def test_exit_codes_and_text(call: Call, ring_off: Path, tmp_path: Path) -> None:
     code, out, _ = call("check", ring_off)
     assert code == 1
@@ -134,3 +147,50 @@ def test_wrong_use(call: Call, arguments: tuple[str, ...], message: str) -> None
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a terminal of 60 characters."""
+    monkeypatch.setattr("hbtrace.cli.output.terminal_width", lambda output: 60 if output is None else None)
+
+
+SAMPLE = Path(__file__).parents[2] / "sample_traces/tour_ring_off.arrow"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("check", SAMPLE), ("check", "--list"), ("check", "--explain", "hazard"), ("simulate", "ggml", "--list-faults"),
+     ("simulate", "strata", "--list-faults")],
+)  # fmt: skip
+def test_what_is_printed_fits_a_terminal(call: Call, narrow: None, arguments: tuple[object, ...]) -> None:
+    _, out, _ = call(*arguments)
+    assert 40 < max(map(len, out.splitlines())) <= 60
+
+
+def test_a_finding_is_folded_once(call: Call, narrow: None) -> None:
+    lines = call("check", SAMPLE)[1].splitlines()
+    assert lines[:3] == [
+        "warning [hazard] scheduler 0: ROCm0 computes asynchronously",
+        "  and in place on ROCm_Host; no input ring is engaged; 15",
+        "  input races: attn_inp_k_idxs 3, attn_inp_kq_mask 3,",
+    ]
+    assert "  ubatches 7, open_windows 3, direct_writes 21," in lines
+    place = lines.index("cpu-split-in-place  holds          no asynchronous queue")
+    assert lines[place + 1] == " " * 35 + "reads in place what a CPU"
+
+
+def test_a_paragraph_is_filled_anew(call: Call, narrow: None) -> None:
+    paragraphs = call("check", "--explain", "prepare-missing")[1].split("\n\n")
+    assert paragraphs[2].startswith("Three things together: the graph is reused (`sched_reuse`),\na compute in flight")
+
+
+def test_piped_lines_are_as_long_as_ever(call: Call) -> None:
+    assert call("check", SAMPLE)[1].splitlines()[1].startswith("  is engaged; 15 input races:")
+    assert max(map(len, call("check", "--explain", "hazard")[1].splitlines())) > 100
+    assert max(map(len, call("simulate", "ggml", "--list-faults")[1].splitlines())) > 120
+
+
+def test_no_such_check_is_one_short_line(call: Call) -> None:
+    code, _, err = call("check", "--explain", "nope")
+    assert (code, err) == (2, "hbtrace: no check `nope`: `hbtrace check --list` has their names\n")

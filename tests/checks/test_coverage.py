@@ -89,6 +89,53 @@ def test_a_recording_that_began_late() -> None:
     assert any("began late" in reason for reason in found.reasons)
 
 
+def computes(*between: Event, markers: int = 0) -> list[Event]:
+    """Two computes, the input written before each of them, with so many markers of ubatches."""
+    step = [write(), compute()[1]]
+    marked = [ubatch(number) for number in range(markers)]
+    return [*set_up(ring=0), *marked[:1], *step, *between, *marked[1:], *step]
+
+
+def test_where_something_raced_something_was_exercised() -> None:
+    single = checked(computes(markers=1))
+    assert (single.races, single.coverage.counters["ubatches"]) == (1, 1)
+    assert (single.coverage.verdict, single.coverage.reasons) == ("partly", ["no decode was seen"])
+    # the same without the race: two computes that nobody has input for in between
+    none = checked([*set_up(ring=0), ubatch(), write(), compute()[1], compute()[1], wait()]).coverage
+    assert (none.verdict, none.reasons) == (
+        "not-exercised",
+        ["a single ubatch: nothing was written after a compute was issued"],
+    )
+
+
+def test_a_race_beside_windows_that_were_not_open() -> None:
+    """What keeps input races away does not keep others away; it is one more thing that did not run."""
+    early = {"ev": "get_direct", "tensor": 1}
+    rows = [*set_up(ring=0), write(), compute()[1], early]
+    found = checked(rows)
+    assert (found.races, found.coverage.verdict) == (1, "partly")
+    assert found.coverage.reasons[0] == "the host wrote no input after a compute was issued"
+    assert checked(rows[:-1]).coverage.verdict == "not-exercised"
+    assert checked(rows[:-1]).coverage.reasons == found.coverage.reasons[:1]
+
+
+def test_without_markers_the_trace_does_not_tell() -> None:
+    reason = "reuse, prefill, decode: the trace does not tell"
+    assert checked(computes()).coverage.reasons == [reason]
+    assert reason not in checked(computes(markers=2)).coverage.reasons
+    assert reason not in checked([*computes(), {"ev": "sched_compute", "sched": 0}]).coverage.reasons
+
+
+def test_a_race_in_spite_of_an_eval_callback() -> None:
+    step = [reuse(), ubatch(1), write(), *[row for _ in range(2) for row in (compute()[1], wait())]]
+    quiet = checked([*set_up(ring=0), *step, *step]).coverage
+    assert quiet.reasons == ["each node was waited for, which hides everything"]
+    read = [{"ev": "get_async", "backend": 0, "tensor": 1}, {"ev": "set_direct", "tensor": 1}]
+    raced = checked([*set_up(ring=0), *step, *step, *read])
+    assert (raced.races, raced.coverage.verdict) == (1, "partly")
+    assert raced.coverage.reasons[0] == "each node was waited for, which hides other races"
+
+
 def test_direct_writes() -> None:
     rows = simulate(Config(ring=0)).rows
     found = checked(rows).coverage

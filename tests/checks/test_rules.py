@@ -10,6 +10,7 @@ from hbtrace.checks.registry import RULES, SCHEDULER_RULES
 from tests.checks.traces import (
     DEVICE,
     HOST,
+    INPUT,
     OUTPUT,
     VIEW,
     Event,
@@ -108,6 +109,52 @@ def test_prepare_is_missing() -> None:
     assert found(checked(two(wait(), reuse()))) == set()
 
 
+def test_of_two_schedulers_it_is_the_one_whose_inputs_are_written() -> None:
+    other = [
+        {"ev": "sched", "id": 2, "backends": [0, 1], "cpu_buffer_type": "ROCm_Host", "ring": 2},
+        {"ev": "tensor", "id": 9, "name": "inp_tokens", "buffer": HOST, "offset": 1024, "size": 128},
+    ]
+    theirs = [{"ev": "sched_alloc", "sched": 2, "slot": 0, "realloc": True, "inputs": [9]}]
+    done = [{"ev": "set_direct", "tensor": 9}, {"ev": "sched_compute", "sched": 2}, *compute()[1:2]]
+    forgot = [*set_up(), *other, *FIRST, reuse(), *theirs, *done, ubatch(1), write(), *compute()]
+    assert found(checked(forgot)) == {"prepare-missing"}
+    # the first scheduler's input is written with no round of it open: no obligation of the second's reused graph
+    again = [*theirs, *done, {"ev": "sched_reuse", "sched": 2}]
+    assert found(checked([*set_up(), *other, *FIRST, *again, write()])) == set()
+    mine = [*theirs, *done, {"ev": "sched_reuse", "sched": 2}, {"ev": "set_direct", "tensor": INPUT}]
+    undeclared = [{k: v for k, v in row.items() if k != "inputs"} for row in (*set_up(), *other, *FIRST, *mine)]
+    assert found(checked(undeclared)) == {"prepare-missing"}
+
+
+def test_every_way_to_write_an_input_counts() -> None:
+    other = {"ev": "tensor", "id": 9, "name": "tokens", "buffer": HOST, "offset": 1024, "size": 128}
+    for way in (
+        {"ev": "tensor_copy", "src": {"tensor": 9}, "dst": {"tensor": INPUT}},
+        {"ev": "buffer_clear", "buffer": HOST},
+        {"ev": "tensor_memset", "tensor": INPUT},
+    ):
+        rows = [*set_up(), other, *FIRST, reuse(), ubatch(1), way, *compute()]
+        assert found(checked(rows)) == {"prepare-missing"}, way
+        assert "inp_tokens" in next(iter(findings(rows, "prepare-missing"))).message
+        assert found(checked([*set_up(), other, *FIRST, wait(), reuse(), ubatch(1), way, *compute()])) == set()
+
+
+def test_what_is_no_input_makes_no_input_race() -> None:
+    """The host writes a state in host memory that a compute in flight reads."""
+    state = {"ev": "tensor", "id": 9, "name": "cache_k", "buffer": HOST, "offset": 1024, "size": 128}
+    graph = {"ev": "graph", "id": 1, "nodes": [{"op": "ADD", "tensor": OUTPUT, "reads": [{"tensor": 9}]}]}
+    touch = {"ev": "tensor_set", "tensor": 9}
+    rows = [*set_up(), state, graph, *FIRST, wait(), *compute(1), reuse(), prepare(1), touch]
+    result = checked(rows)
+    assert (found(result), result.sorts) == (set(), {"other": 1})
+    declared = [{**row, "inputs": [INPUT, 9]} if row["ev"] == "sched_alloc" else row for row in rows]
+    assert (found(checked(declared)), checked(declared).sorts) == ({"ring-rotation"}, {"input": 1})
+    flagged = [{**row, "flags": ["input"]} if row == state else row for row in rows]
+    assert checked(flagged).sorts == {"input": 1}
+    silent = [{k: v for k, v in row.items() if k not in ("flags", "inputs")} for row in rows]
+    assert checked(silent).sorts == {"input": 1}
+
+
 def test_without_a_ring_it_is_a_warning() -> None:
     result = checked([*set_up(ring=0), *FIRST, reuse(), ubatch(1), write(), *compute()])
     assert found(result, severity="warning") == {"hazard", "prepare-missing"}
@@ -150,6 +197,24 @@ def test_a_rotation_in_decode_for_nothing() -> None:
 
     assert found(checked(decode(wait()))) == {"ring-rotation", "stale-uid"}
     assert "ring-rotation" not in found(checked(decode()))
+    rest = [prepare(1), point(1), STAMPED, write(), *compute()]
+    early = [*set_up(), *FIRST, wait(), ubatch(1, "decode"), reuse(), *rest]
+    assert found(checked(early)) == {"ring-rotation"}  # the marker stands in front of its round
+
+
+def test_an_allocation_in_decode_that_rotates_for_nothing() -> None:
+    def decode(*before: Event, slot: int = 1) -> list[Event]:
+        return [*set_up(), *FIRST, *before, alloc(slot), point(slot), STAMPED, ubatch(1, "decode"), *compute()]
+
+    assert found(checked(decode(wait()))) == {"ring-rotation"}
+    assert found(checked(decode(wait(), slot=0))) == set()
+    assert found(checked(decode())) == set()
+
+
+def test_rotations_of_no_known_phase_say_so() -> None:
+    rows = [row for row in third(wait()) if row["ev"] != "ubatch"]
+    message = next(f.message for f in checked(rows).findings if f.id == "ring-rotation")
+    assert "2 in unknown phase); no `ubatch` with `phase` tells which were in decode; one more copy" in message
 
 
 def test_prepare_rotates_twice() -> None:
@@ -158,6 +223,22 @@ def test_prepare_rotates_twice() -> None:
     bad = [*set_up(), *FIRST, alloc(1), prepare(0), wait(), ubatch(1), write()]
     assert "prepare-twice" in found(checked(bad))
     assert "prepare-twice" in found(checked([*set_up(), *FIRST, reuse(), prepare(1), prepare(0), wait(), ubatch(1)]))
+
+
+def test_a_rotation_that_is_not_told_shows_by_its_slot() -> None:
+    def silent(slot: int) -> Event:
+        return {k: v for k, v in prepare(slot).items() if k != "rotated"}
+
+    assert "prepare-twice" in found(checked([*set_up(), *FIRST, alloc(1), silent(0), wait(), ubatch(1), write()]))
+    good = checked([*set_up(), *FIRST, alloc(1), point(1), silent(1), ubatch(1), write()])
+    assert status(good, "prepare-twice") == "holds: 1 prepares"
+    bare = {"ev": "sched_prepare", "sched": 0}
+    neither = checked([*set_up(), *FIRST, alloc(1), bare])
+    assert status(neither, "prepare-twice") == "not checkable: needs `rotated` or `slot` in `sched_prepare`"
+    # without a round before it, the slot that is left is the last round's
+    assert "ring-rotation" in found(checked([*set_up(), *FIRST, wait(), silent(1), ubatch(1, "decode"), *compute()]))
+    stayed = [*set_up(), *FIRST, wait(), silent(0), ubatch(1, "decode"), *compute()]
+    assert "ring-rotation" not in found(checked(stayed))
 
 
 # caches and aliases
@@ -174,6 +255,22 @@ def test_a_stale_uid() -> None:
     assert status(checked([*rows, *FIRST]), "stale-uid") == "not checkable: needs `graph` with `uid`"
 
 
+def test_a_new_backend_has_cached_no_graph() -> None:
+    moved = [reuse(), prepare(1), point(1), *compute()]
+    again = [{"ev": "backend_free", "backend": 0}, set_up()[0]]
+    assert found(checked([*set_up(), *FIRST, wait(), *again, *moved])) == set()
+    other = [{"ev": "backend_free", "backend": 1}, set_up()[1]]
+    assert found(checked([*set_up(), *FIRST, wait(), *other, *moved])) == {"stale-uid"}
+
+
+def test_a_reserve_that_reallocates_moves_aliases_rightly() -> None:
+    again = point(1, tensor=9)
+    for realloc, expected in ((True, set()), (False, {"alias-moved"})):
+        reserve = {"ev": "sched_alloc", "sched": 0, "reserve": True, "realloc": realloc}
+        rows = [*set_up(), *FIRST, wait(), reserve, again, alloc(1, inputs=[9]), ubatch(1), *compute()]
+        assert found(checked(rows)) == expected
+
+
 def test_an_alias_that_moved() -> None:
     again = point(1, tensor=9)
     bad = [*set_up(), *FIRST, wait(), again, alloc(1, inputs=[9]), ubatch(1), *compute()]
@@ -182,6 +279,15 @@ def test_an_alias_that_moved() -> None:
     assert found(checked(reallocated)) == set()
     elsewhere = [*set_up(), *FIRST, wait(), alloc(0), point(3), STAMPED, ubatch(1), *compute()]
     assert found(checked(elsewhere)) == {"alias-moved"}
+
+
+def test_an_alias_is_not_checkable_without_knowing_what_reallocates() -> None:
+    silent = {k: v for k, v in alloc().items() if k != "realloc"}
+    rows = [*set_up(), silent, ubatch(), write(), *compute()]
+    needs = "not checkable: needs `sched` with `ring` above 1, `sched_alloc` with `inputs` and `realloc`"
+    assert status(checked(rows), "alias-moved") == needs
+    assert status(checked([*rows, reuse(), prepare(0), *compute()]), "alias-moved") == needs
+    assert status(checked([*rows, wait(), alloc(0), *compute()]), "alias-moved") == "holds: 1 rounds"
 
 
 # memory
@@ -200,18 +306,77 @@ def test_memory_reused_under_a_reader() -> None:
     assert found(checked([*set_up(), other, part, graph, *FIRST, wait(), cpu])) == set()
 
 
-def test_a_cpu_split_in_memory_that_is_read_in_place() -> None:
+def namesakes(split: int, *, number: int = -1, name: str = "tmp", flags: list[str] | None = None) -> list[Event]:
+    """The device reads a tensor in split 0; the CPU writes another one of that name there, in a split, of a ubatch."""
+    both = [
+        {"ev": "tensor", "id": ident, "name": name, "buffer": HOST, "offset": 512, "size": 64, "flags": flags or []}
+        for ident in (9, 10)
+    ]
+    reads = {"ev": "graph", "id": 1, "nodes": [{"op": "ADD", "tensor": OUTPUT, "reads": [{"tensor": 9}]}]}
+    makes = {"ev": "graph", "id": 2, "nodes": [{"op": "ADD", "tensor": 10, "writes": [{"tensor": 10}]}]}
+    return [*set_up(), *both, reads, makes, {"ev": "compute", "backend": 0, "graph": 1, "split": 0, "ubatch": 0},
+            {"ev": "compute", "backend": 1, "graph": 2, "split": split, "ubatch": number}]  # fmt: skip
+
+
+def test_two_tensors_of_one_name_are_told_apart_by_id() -> None:
+    assert found(checked(namesakes(1))) == {"memory-reuse"}
+    assert found(checked(namesakes(1, number=0, name="CPU#tmp#0"))) == {"memory-reuse"}
+    # the next compute has a graph of another shape, whose tensors have the names of the last one's
+    assert found(checked(namesakes(1, number=1))) == {"cpu-split-in-place"}
+    assert found(checked(namesakes(0))) == {"cpu-split-in-place"}
+    assert found(checked(namesakes(1, flags=["input"]))) == {"cpu-split-in-place"}
+
+
+def cpu_split(*between: Event) -> list[Event]:
+    """A CPU split computes `embd`, the device reads it in place, then the CPU split once more."""
     embd = {"ev": "tensor", "id": 9, "name": "embd", "buffer": HOST, "offset": 512, "size": 64}
     makes = {"ev": "graph", "id": 1, "nodes": [{"op": "GET_ROWS", "tensor": 9, "writes": [{"tensor": 9}]}]}
     reads = {"ev": "graph", "id": 2, "nodes": [{"op": "NORM", "tensor": OUTPUT, "reads": [{"tensor": 9}]}]}
     cpu = {"ev": "compute", "backend": 1, "graph": 1, "split": 0}
     device = {"ev": "compute", "backend": 0, "graph": 2, "split": 1}
-    bad = checked([*set_up(), embd, makes, reads, cpu, device, cpu])
+    return [*set_up(), embd, makes, reads, cpu, device, *between, cpu]
+
+
+def test_a_failed_check_notes_nothing_beside_its_findings() -> None:
+    assert status(checked(namesakes(1)), "memory-reuse") == "findings: "
+    assert status(checked(namesakes(0)), "memory-reuse") == "holds: no race is between two root tensors"
+
+
+def test_a_cpu_split_in_memory_that_is_read_in_place() -> None:
+    bad = checked(cpu_split())
     assert found(bad) == {"cpu-split-in-place"}
     assert bad.sorts == {"cpu-split": 1}
-    good = checked([*set_up(), embd, makes, reads, cpu, device, wait(), cpu])
+    good = checked(cpu_split(wait()))
     assert found(good) == set()
     assert "cpu-split-in-place" in found(good, severity="info")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "known"),
+    [
+        ({"name": "X", "type": "cpu"}, True),
+        ({"name": "CPU"}, True),  # by the table of backends
+        ({"name": "X"}, True),  # last of the scheduler
+        ({"name": "X", "synchronous": False}, False),  # what is declared goes first
+        ({"name": "X", "type": "gpu"}, False),
+    ],
+)
+def test_what_tells_a_cpu_split(cpu: Event, known: bool) -> None:
+    rows = [{"ev": "backend", "id": 1, **cpu} if row.get("name") == "CPU" else row for row in cpu_split()]
+    assert found(checked(rows)) == ({"cpu-split-in-place"} if known else set())
+    assert (checked(rows).sorts["cpu-split" if known else "other"]) > 0
+
+
+def test_a_cpu_split_that_nothing_tells_is_not_checkable() -> None:
+    rows = [row for row in cpu_split() if row["ev"] != "sched"]
+    unknown = [{"ev": "backend", "id": 1, "name": "X"} if row.get("name") == "CPU" else row for row in rows]
+    assert status(checked(unknown), "cpu-split-in-place") == (
+        "not checkable: needs `synchronous` or `type` of `backend`"
+    )
+    bare = [{k: v for k, v in row.items() if k != "nodes"} for row in cpu_split()]
+    assert status(checked(bare), "cpu-split-in-place") == (
+        "not checkable: needs `graph` with the `reads` and `writes` of its nodes"
+    )
 
 
 def test_freed_in_flight_and_used_after() -> None:
@@ -247,6 +412,23 @@ def test_an_aliasing_node_away_from_its_root() -> None:
     assert found(checked([*set_up(), *aliasing(0)])) == set()
 
 
+def test_a_copy_goes_only_with_its_last_reader() -> None:
+    copy, graph, run = aliasing(1)
+    stays = {"op": "ADD", "tensor": OUTPUT, "reads": [{"tensor": 9}], "writes": [{"tensor": OUTPUT}]}
+    result = checked([*set_up(), copy, {**graph, "nodes": [*graph["nodes"], stays]}, run])
+    message = next(f.message for f in result.findings if f.id == "placement")
+    assert message == "1 aliasing node would move to its root: SET_ROWS cache_k (view) on CPU, its root on ROCm0"
+
+
+def test_another_instance_on_the_device_is_no_other_place() -> None:
+    for device, expected in (("ROCm0", set()), ("ROCm1", {"placement"})):
+        second = {"ev": "backend", "id": 2, "name": "ROCm0", "device": device}
+        assert found(checked([*set_up(), second, *aliasing(2)])) == expected
+    for names, expected in ((("X", "X"), set()), (("X", "Y"), {"placement"})):
+        silent = [{"ev": "backend", "id": ident, "name": name} for ident, name in zip((0, 2), names, strict=True)]
+        assert found(checked([*set_up(), *silent, *aliasing(2)])) & {"placement"} == expected
+
+
 def test_left_alone_where_the_target_does_not_support_it() -> None:
     note = {"ev": "note", "what": "op_unsupported", "attrs": {"backend": 0, "op": "SET_ROWS"}}
     result = checked([*set_up(), note, *aliasing(1)])
@@ -258,6 +440,12 @@ def test_left_alone_where_the_target_does_not_support_it() -> None:
 def test_placement_needs_to_know_where_the_root_is() -> None:
     rows = [{k: v for k, v in row.items() if k != "backend"} if row["ev"] == "buffer" else row for row in set_up()]
     assert status(checked([*rows, *aliasing(1)]), "placement").startswith("not checkable: needs")
+
+
+def test_placement_needs_views() -> None:
+    rows = [{k: v for k, v in row.items() if k != "view_of"} for row in (*set_up(), *aliasing(1))]
+    assert status(checked(rows), "placement") == "not checkable: needs `tensor` with `view_of`"
+    assert status(checked([*set_up(), *FIRST]), "placement").startswith("holds: 0 aliasing nodes")
 
 
 # queues and events
@@ -289,6 +477,29 @@ def test_a_copy_that_the_wait_does_not_hold() -> None:
     assert status(checked([*set_up(), copy()]), "copy-unordered").startswith("not checkable: needs `copy_async`")
 
 
+def test_a_copy_over_what_is_still_being_written() -> None:
+    fill = {"ev": "kernel", "backend": 2, "label": "memset", "writes": [{"tensor": 9}]}
+    rows = [*set_up(), *second_device()[:4], fill, copy(runs_on="src")]
+    (finding,) = findings(rows, "copy-unordered")
+    assert finding.message == (
+        "1 copy fills a slot before its last writer is known to be done: ROCm1#l_out#3 (written by ROCm1, copied by"
+        " ROCm0)"
+    )
+    both = findings([*rows, *second_device()[4:], copy(runs_on="src")], "copy-unordered")
+    assert [f.message.split(" is known")[0] for f in both] == [
+        "1 copy fills a slot before its last reader", "1 copy fills a slot before its last writer",
+    ]  # fmt: skip
+
+
+def test_a_copy_from_a_queue_that_was_freed() -> None:
+    free = [wait(), {"ev": "backend_free", "backend": 0}]
+    start = [*set_up(), *second_device()[:4]]
+    result = checked([*start, *free, copy(runs_on="src")])
+    assert found(result) == {"use-after-free"}
+    assert "1 row uses a queue after it was freed: ROCm0" in [f.message for f in result.findings]
+    assert found(checked([*start, copy(runs_on="src"), *free])) == set()
+
+
 def test_events() -> None:
     record, hold = {"ev": "event_record", "backend": 0, "event": 5}, {"ev": "event_wait", "backend": 2, "event": 5}
     start = [*set_up(), *second_device(), *compute()]
@@ -300,6 +511,41 @@ def test_events() -> None:
     never = checked([*start, hold])
     assert found(never) == set()
     assert "event-order" in found(never, severity="info")
+
+
+def test_an_event_is_pending_for_the_thread_that_frees_it() -> None:
+    def rows(waits: int, frees: int) -> list[Event]:
+        on = {"backend": 0, "thread": 1}
+        return [
+            {"ev": "meta", "threads": "ordered"}, *set_up(), {"ev": "compute", "graph": 0, **on},
+            {"ev": "event_record", "event": 5, **on}, {**wait(), "thread": waits},
+            {"ev": "event_free", "event": 5, "thread": frees},
+        ]  # fmt: skip
+
+    assert found(checked(rows(1, 1))) == set()
+    assert found(checked(rows(0, 0))) == set()
+    assert found(checked(rows(1, 0))) == {"event-order"}
+    assert found(checked(rows(0, 1))) == {"event-order"}
+    again = [{"ev": "event_wait", "backend": 2, "event": 5, "thread": 1},
+             {"ev": "synchronize", "backend": 2, "thread": 1}]  # fmt: skip
+    start = [{"ev": "meta", "threads": "ordered"}, *set_up(), *second_device()]
+    record = {"ev": "event_record", "backend": 0, "event": 5, "thread": 1}
+    assert found(checked([*start, record, *again, record])) == set()
+    assert found(checked([*start, record, *again[:1], record])) == {"event-order"}
+
+
+def test_an_event_used_after_it_was_freed() -> None:
+    record, free = {"ev": "event_record", "backend": 0, "event": 5}, {"ev": "event_free", "event": 5}
+    uses = [{"ev": "event_wait", "backend": 2, "event": 5}, {"ev": "event_synchronize", "event": 5}, free]
+    start = [*set_up(), *second_device(), *compute(), record, wait(), free]
+    for use in uses:
+        result = checked([*start, use])
+        assert found(result, severity="warning") == {"use-after-free"}
+        finding = next(f for f in result.findings if f.id == "use-after-free")
+        assert finding.message == "1 row uses an event after it was freed: event 5"
+        assert not any("never recorded" in f.message for f in result.findings)
+        assert found(checked([*start, record, wait(), use])) == set()
+    assert findings([*start, *uses], "redundant-wait") == findings(start, "redundant-wait")
 
 
 def test_redundant_waits_by_place() -> None:

@@ -19,7 +19,7 @@ SCHEDULES = 50
 SETS = (
     "ROCm0", "ROCm0 ROCm1", "ROCm0:no-events", "CUDA0:integrated", "CUDA0", "CUDA0 CUDA1", "CUDA0 CUDA1 CUDA2",
     "Vulkan0", "BLAS", "CPU", "ROCm0 CUDA0", "CUDA0 ROCm0:integrated", "SYCL0", "Metal", "OpenCL0", "RPC0",
-    "X0:discrete,no-events X1:discrete,no-events",
+    "X0:discrete,no-events X1:discrete,no-events", "Metal0 ROCm0", "BLAS ROCm0", "ROCm0:no-host",
 )  # fmt: skip
 
 
@@ -103,6 +103,37 @@ def test_a_fault_shows_in_every_set_up_that_it_does_not_refuse(fault: Fault) -> 
         assert (result.races > 0) == fault.racy, config
 
 
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_shows_on_every_set_of_devices_that_it_does_not_refuse(fault: Fault) -> None:
+    shown = 0
+    for names in SETS:
+        if fault.pipeline and " " not in names:
+            continue  # it brings its own two devices
+        config = Config(
+            fault=fault.name, devices=devices(names), ubatch=4, prompt=4 * (fault.ubatches + 2), decode=2, layers=3,
+            warmup=False,
+        )  # fmt: skip
+        try:
+            run = simulate(config)
+        except UsageError:
+            continue
+        shown += 1
+        result = checked(run.rows)
+        assert found(result) == ({fault.expects} - {"race", "redundant-wait"}), names
+        assert (result.races > 0) == fault.racy, names
+        assert (run.differing(10 if fault.racy else 1) > 0) == fault.racy, names
+    assert shown
+
+
+def test_plain_cpu_memory_is_computed_on_by_no_queue_that_is_not_waited_for() -> None:
+    """Where the first device has no host buffer type, the CPU slot is handed plain memory."""
+    for names in ("Metal0 ROCm0", "ROCm0:no-host", "BLAS ROCm0"):
+        accepts = {row["name"]: row["accepts"] for row in simulate(Config(devices=devices(names), prompt=8)).rows
+                   if row["ev"] == "backend"}  # fmt: skip
+        assert accepts["ROCm0"] == ["ROCm0"]
+        assert accepts.get("BLAS", ["BLAS", "CPU"]) == ["BLAS", "CPU"]
+
+
 @pytest.mark.parametrize("depth", [2, 3, 4])
 def test_depth_against_computes_in_flight(depth: int) -> None:
     """A ring of N holds N computes in flight; without the wait on entry the next one meets the first."""
@@ -172,6 +203,8 @@ def test_the_same_run_is_the_same_trace() -> None:
         (Config(fault="ring-wait-missing", cpu_embd=True), "needs a run without --cpu-embd"),
         (Config(fault="cpu-split-in-place", cpu_ops=True), "needs a run without --cpu-ops"),
         (Config(fault="quarantine-off", devices=devices("CUDA0 ROCm0:integrated")), "as the first one"),
+        (Config(fault="no-ring", devices=devices("ROCm0 CUDA0")), "as the last one"),
+        (Config(fault="prepare-forgotten", devices=devices("ROCm0 CUDA0")), "as the last one"),
         (Config(fault="buffer-freed", layers=1, cpu_ops=True), "needs a layer behind the operations of the CPU"),
         (Config(fault="queue-freed", eval_callback=True), "needs work in flight, so no --eval-callback"),
         (Config(fault="nothing"), "no fault `nothing`"),
