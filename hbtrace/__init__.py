@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hbtrace.explain.fix import fix
     from hbtrace.explain.minimize import minimize
     from hbtrace.explain.triage import Triage, triage
+    from hbtrace.explain.waits import weigh
     from hbtrace.explain.whatif import whatif
     from hbtrace.record.recorder import Recorder, recorder_header
     from hbtrace.replay import Result, analyze_events
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Access", "Consequence", "Explanation", "Filters", "HbtraceError", "Outcome", "Recorder", "Report", "Result",
     "Trace", "TraceError", "Triage", "UsageError", "Writer", "analyze", "analyze_events", "consequences",
-    "explain_race", "fix", "minimize", "open", "open_writer", "recorder_header", "triage", "whatif",
+    "explain_race", "fix", "minimize", "open", "open_writer", "recorder_header", "triage", "weigh",
+    "whatif",
 ]  # fmt: skip
 
 _HOMES = {
@@ -50,7 +52,7 @@ _HOMES = {
     "minimize": "explain.minimize", "Triage": "explain.triage", "triage": "explain.triage", "whatif": "explain.whatif",
     "UsageError": "errors", "Writer": "trace.writer", "analyze": "analysis", "analyze_events": "replay",
     "open": "trace.reader", "open_writer": "trace.writer", "Recorder": "record.recorder",
-    "recorder_header": "record.recorder",
+    "recorder_header": "record.recorder", "weigh": "explain.waits",
 }  # fmt: skip
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hbtrace import importers
 from hbtrace.checks.coverage import Coverage, Meter
 from hbtrace.checks.passage import Passage
 from hbtrace.compare.select import Filters, Selection, select
 from hbtrace.compare.suppressions import Suppressions
-from hbtrace.errors import TraceError
+from hbtrace.errors import TraceError, UsageError
 from hbtrace.replay import Replay
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.races import Report
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     from hbtrace.explain.consequence import Consequence
     from hbtrace.explain.judged import Judged, Sample
+
+
+CONSEQUENCES: Final = frozenset({"live", "dead", "unknown"})
+"""What a race can come to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,16 @@ class Options:
     consequence: bool = False
     only: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        if self.limit is not None and (not isinstance(self.limit, int) or self.limit < 1):
+            raise UsageError(f"limit is a number of reports from 1, or None for every one, not {self.limit!r}")
+        if not isinstance(self.filters, Filters):
+            raise UsageError(f"filters is a hbtrace.Filters, not {self.filters!r}")
+        if isinstance(self.only, str) or not set(self.only) <= CONSEQUENCES:
+            raise UsageError(f"only is a set of {', '.join(sorted(CONSEQUENCES))}, not {self.only!r}")
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, repr=False)
 class Outcome:
     """One analyzed trace. Iterate it for the reports that were kept."""
 
@@ -54,7 +66,10 @@ class Outcome:
     selection: Selection
     warnings: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """What a reader of a clean verdict must know: why this run could have shown nothing. Empty where it raced."""
+    """What a reader of a clean verdict must know: why this run could have shown nothing. Empty where it raced.
+
+    `analyze` adds what the filters name that the run does not have.
+    """
     exercise: Exercise = field(default_factory=Exercise)
     """What the run did: counters, and the names that filters can match."""
     actors: list[str] = field(default_factory=list)
@@ -62,6 +77,29 @@ class Outcome:
     """What the run exercised, and so what a clean verdict is worth."""
     truncated: bool = False
     """Part of the trace could not be read."""
+
+    def __repr__(self) -> str:
+        sizes = f"rows={self.rows}, races={self.races}, distinct={self.distinct}, reports={len(self.reports)}"
+        return f"<Outcome of {self.path}: {sizes}>"
+
+    def id_of(self, report: Report) -> str:
+        """The id of a report's distinct race, `R-...`. Raises UsageError for a report of another run."""
+        try:
+            return self.selection.ids[report.canonical]
+        except KeyError:
+            raise UsageError(f"{self.path}: this report is none of this outcome's") from None
+
+    def cause_of(self, report: Report) -> str | None:
+        """The id of a report's root cause, `C-...`; None where nothing was judged."""
+        judged = self.selection.judged
+        return None if judged is None else judged.cause(report)
+
+    def text_of(self, report: Report, *, verbose: bool = False) -> str:
+        """A report as `analyze` prints it, four lines without a newline at the end; verbose: what `-v` adds, too."""
+        from hbtrace.report.text import block, details
+
+        more = details(report, self.id_of(report), self.selection.judged) if verbose else []
+        return "\n".join([block(report), *more])
 
     def consequence_of(self, report: Report) -> Consequence | None:
         """What a report comes to; None where it was not judged."""
@@ -90,9 +128,15 @@ def analyze(path: str, **options: Any) -> Outcome:
     """Find the races of a trace, and what each comes to. Options are those of `Options`, by name.
 
     path: a trace (Arrow IPC or JSON Lines, `-` for standard input) or a log of the ggml scheduler sanitizer.
-    Raises TraceError for what cannot be read, has no event, or (strict=True) breaks a rule.
+    Raises TraceError for what cannot be read, has no event, or (strict=True) breaks a rule; UsageError for an option.
     """
-    return analyze_source(open_source(path), Options(**{"consequence": True, **options}))
+    from hbtrace.compare.sides import unmatched
+
+    asked = Options(**{"consequence": True, **options})
+    outcome = analyze_source(open_source(path), asked)
+    for option, values in unmatched(asked.filters, outcome).items():
+        outcome.remarks += [f"filter {option} {value}: matches no {option} of the trace" for value in sorted(values)]
+    return outcome
 
 
 def analyze_source(source: Source, options: Options) -> Outcome:

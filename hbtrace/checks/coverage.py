@@ -58,6 +58,8 @@ class Coverage:
     hidden: int = 0
     told: list[str] = field(default_factory=list)
     """What to know besides, of an engine that has more to say."""
+    unended: int = 0
+    """Requests that begin and do not end: the run was cut short."""
 
     def line(self) -> str:
         """One line for `analyze` and `diff`."""

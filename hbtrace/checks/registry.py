@@ -12,7 +12,7 @@ from hbtrace.checks.memory import MemoryReuse, UseAfterFree
 from hbtrace.checks.model import Judgement, Rule
 from hbtrace.checks.placement import Placement
 from hbtrace.checks.ring import PrepareMissing, PrepareTwice, RingRotation
-from hbtrace.checks.strata_rules import STRATA_RULES
+from hbtrace.checks.strata_rules import NOTES, STRATA_RULES
 from hbtrace.errors import UsageError
 
 SCHEDULER_RULES: Final[tuple[type[Rule], ...]] = (
@@ -39,7 +39,7 @@ RULES: Final[tuple[type[Rule], ...]] = (*SCHEDULER_RULES, *STRATA_RULES)
 
 def concerns(judgement: Judgement) -> bool:
     """Whether a rule has to do with a trace: those of an engine that is not in it are not even "not checkable"."""
-    return not (judgement.id.startswith("strata.") and judgement.status == "not checkable")
+    return judgement.note != f"needs {NOTES}"
 
 
 def rule(ident: str) -> type[Rule]:
@@ -51,6 +51,5 @@ def rule(ident: str) -> type[Rule]:
     if wanted in found:
         return found[wanted]
     near = get_close_matches(wanted, found, 1, 0.5)
-    raise UsageError(
-        f"no check `{ident}`: " + (f"did you mean `{near[0]}`?" if near else f"they are {', '.join(found)}")
-    )
+    hint = f"did you mean `{near[0]}`?" if near else "`hbtrace check --list` has their names"
+    raise UsageError(f"no check `{ident}`: {hint}")

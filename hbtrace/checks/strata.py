@@ -45,7 +45,8 @@ class Protocol(Selections):
             what = str(event.get("what"))
             if what in self._handlers and isinstance(attrs, dict):
                 # What a step makes of commits has no line of its own: it is the step's.
-                self._line = attrs.get("line", 0 if what == "request" else self._line)
+                if "line" in attrs or what == "request":
+                    self._line, self._log = attrs.get("line", 0), attrs.get("capture", "")
                 if what not in _SELECTING:
                     self._missing_clear()
                 self._handlers[what](attrs)

@@ -64,10 +64,11 @@ class Selections:
         self._request_kind = ""
         self._row = 0
         self._line = 0
+        self._log = ""
         self._spoiled = False
 
     def _find(self, rule: str, message: str, *rows: int, severity: str = "error") -> None:
-        self.findings.add(rule, severity, rows or (self._row,), message, self._line)
+        self.findings.add(rule, severity, rows or (self._row,), message, self._line, self._log)
 
     def _fronts(self) -> list[Front]:
         return [front for front in self._stages.values() if front.front]

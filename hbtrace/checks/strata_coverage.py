@@ -59,7 +59,11 @@ class StrataCoverage:
     stages: dict[int, StageCoverage] = field(default_factory=dict)
     hashed: set[int] = field(default_factory=set)
     pipelined: int = 0
+    unended: int = 0
+    """Requests that begin and do not end."""
     serial: int = 0
+    untraced: int = 0
+    """Requests of which the log has no trace, and should have."""
     serial_after_pipelined: int = 0
     saved_away: int = 0
     """Checkpoints and parkings after an odd number of speculative commits."""
@@ -99,8 +103,11 @@ class StrataCoverage:
         out = []
         if self.serial:
             why = ", ".join(f"{name} {number}" for name, number in sorted(self.why_serial.items()))
-            total = self.serial + self.pipelined
+            total = self.serial + self.pipelined + self.untraced
             out.append(f"{self.serial} of {total} requests were served serially and are not covered ({why})")
+        if self.untraced:
+            total = self.serial + self.pipelined + self.untraced
+            out.append(f"{self.untraced} of {total} requests have no pipeline trace in the log, and are not covered")
         if self.kept and self.inputs:
             out.append(
                 f"the engine's kernel tests keep 1 to 8 tokens on {TESTED_LAYERS} layers and run windows of 1 to 8;"
@@ -184,13 +191,19 @@ class Exerciser:
             self.coverage.stages[attrs["stage"]] = StageCoverage()
 
     def _on_request(self, attrs: dict[str, Any]) -> None:
+        if attrs.get("do") == "end" and self.coverage.unended and not attrs.get("cut"):
+            self.coverage.unended -= 1
         if attrs.get("do") != "begin":
             return
+        self.coverage.unended += 1
         self._seq.clear()
         self._odd.clear()
         if attrs.get("kind") == "pipelined":
             self.coverage.pipelined += 1
             self._was_pipelined = True
+        elif attrs.get("kind") == "untraced":
+            self.coverage.untraced += 1
+            self._was_pipelined = False
         else:
             self.coverage.serial += 1
             why = str(attrs.get("why", "no reason told"))

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from hbtrace.checks.model import Finding as Found
-from hbtrace.checks.model import Rule, Severity, Tally
+from hbtrace.checks.model import Rule, Severity, Tally, count
 from hbtrace.checks.strata import Protocol
 from hbtrace.checks.strata_coverage import Exerciser
 from hbtrace.checks.strata_findings import Finding, is_sound
 from hbtrace.checks.strata_grammar import Grammar
+from hbtrace.checks.strata_looked import LOOKED_AT, WINDOW, Looked
 from hbtrace.checks.strata_races import COPY_RACES, broken_rule, copy_race
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from hbtrace.checks.survey import Row, Survey
     from hbtrace.replay.races import Report
 
-_NOTES: Final = "notes of a Strata run: hbtrace simulate strata writes them, the importer makes them of its logs"
+NOTES: Final = "notes of a Strata run: hbtrace simulate strata writes them, the importer makes them of its logs"
 
 TABLE: Final[dict[str, tuple[str, str]]] = {
     "R1": (
@@ -75,14 +76,14 @@ TABLE: Final[dict[str, tuple[str, str]]] = {
     "X1": ("ring and copy are never mixed", "snapshots cost what the ring was to save, and race with it"),
     "X2": ("engaged means said, refused means copy", "an arm that measured the wrong mode measures nothing"),
     "T1": ("a guess is launched after its predecessor ended on stage 0, before its verdict", ""),
-    "T2": ("a right guess means that all drafts were accepted", ""),
+    "T2": ("a verdict accepts no more than was drafted, and all of it before a right guess", ""),
     "T3": ("a wrong guess ends, then its undo, and nothing is launched between", ""),
     "T4": ("a verdict says whether a guess was launched", ""),
     "T5": ("a stage follows the one before, never with a doomed attempt", ""),
-    "T6": ("an undo follows its verdict and keeps one more than was accepted", ""),
-    "T7": ("what is launched ends, and what is doomed is undone", ""),
+    "T6": ("a window has one verdict, and one undo at most, which keeps one more than was accepted", ""),
+    "T7": ("what is launched is launched once and ends, and what is doomed is undone", ""),
     "T8": ("the summary line counts what the trace shows", ""),
-    "T9": ("after an undo the corrected window follows, on the path", ""),
+    "T9": ("windows follow in order, after an undo the corrected one, on the path", ""),
 }
 """Rule -> what must hold, and why it matters."""
 
@@ -96,6 +97,7 @@ class _Family:
         self.protocol, self.grammar, self.exerciser = Protocol(), Grammar(), Exerciser()
         self.races: dict[str, Tally] = {}
         self.copies: dict[str, Tally] = {}
+        self.looked = Looked()
         self.notes = 0
         self.unsound = Tally()
         """Notes that lack what the rules need: left out."""
@@ -111,6 +113,8 @@ class _Family:
             self.notes += what == "strata"
             self.grammar.feed(at.row, event)
             self.exerciser.feed(event)
+            if isinstance(attrs, dict):
+                self.looked.feed(what, attrs)
         self.protocol.feed(at.row, event)
 
     def race(self, report: Report) -> None:
@@ -149,16 +153,25 @@ class StrataRule(Rule):
                 tally.add(finding.rows)
             first = f"{found[0].message}{' (the first of them)' if len(found) > 1 else ''}"
             self.find("warning" if found[0].severity == "warning" else "error", first, tally)
-        met = self.family.races.get(self.id.removeprefix("strata.")) if self.family.notes else None
+        met = self.family.races.get(self._rule) if self.family.notes else None
         if met is not None:
             self.find("error", f"accesses to {met.names()} are not ordered", met)
 
     def missing(self) -> str | None:
-        return None if self.family.notes else self.needs
+        if not self.family.notes:
+            return self.needs
+        return None if self.family.looked.counts[self._looks_at] else f"at least one {self._looks_at}"
 
     def seen(self) -> str:
-        covered = self.family.exerciser.coverage
-        return f"{covered.decode_windows} windows, {sum(stage.undone for stage in covered.stages.values())} undos"
+        return count(self.family.looked.counts[self._looks_at], self._looks_at)
+
+    @property
+    def _rule(self) -> str:
+        return self.id.removeprefix("strata.")
+
+    @property
+    def _looks_at(self) -> str:
+        return LOOKED_AT.get(self._rule, WINDOW)
 
 
 class _Feeder(StrataRule):
@@ -177,7 +190,7 @@ class CopyRaces(StrataRule):
     id = "strata.copy"
     severity = "info"
     title = "copy mode's races with the side stream"
-    needs = _NOTES
+    needs = NOTES
     why = "they are unordered on paper, and dead: what they can tear is overwritten before an undo reads it"
     about = "; ".join(f"{name}: {text}" for name, text in COPY_RACES.items()) + (
         ". `analyze` prints each with its consequence. The ring has none of them."
@@ -199,7 +212,7 @@ class StrataCoverageRule(StrataRule):
     id = "strata.coverage"
     severity = "warning"
     title = "what the run did with guesses, undos and buffers"
-    needs = _NOTES
+    needs = NOTES
     why = "a green run that undid, settled and rotated nothing proves nothing of the ring"
     about = "Counts each front stage by itself, and says what was never seen. See `hbtrace docs strata`."
 
@@ -220,7 +233,7 @@ def _made(rule: str, base: type[StrataRule]) -> type[Rule]:
     title, why = TABLE[rule]
     severity: Severity = "warning" if rule == "R3" else "error"
     words = {
-        "id": f"strata.{rule}", "severity": severity, "title": title, "needs": _NOTES, "why": why or _GRAMMAR,
+        "id": f"strata.{rule}", "severity": severity, "title": title, "needs": NOTES, "why": why or _GRAMMAR,
         "about": f"{title[:1].upper()}{title[1:]}. See `hbtrace docs strata`.",
     }  # fmt: skip
     return type(f"Strata{rule}", (base,), words)

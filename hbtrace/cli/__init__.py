@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 
 from hbtrace.errors import HbtraceError
+from hbtrace.names import harmless
 
 _TABLE: Final = {
     "analyze": ("hbtrace.cli.analyze", "Find the races of recorded runs and print them."),
@@ -177,7 +178,7 @@ def _unwritten(error: OSError) -> int:
 
 
 def _say(sentence: str, code: int) -> int:
-    click.echo(f"hbtrace: {sentence}", err=True)
+    click.echo(f"hbtrace: {harmless(sentence)}", err=True)
     return code
 
 

@@ -45,14 +45,15 @@ Examples:
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
 @click.option("--gen-suppressions", is_flag=True, help="Print a ready suppression under each report.")
 @gate_options("any")
-@output_options(FORMATS)
+@output_options((*FORMATS, "toml"))
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Find the races of recorded runs and print them.
 
     TRACE is an Arrow IPC file or stream, JSON Lines, a log of the ggml scheduler sanitizer, or - for standard
     input. By default the first report of each distinct race is shown, with its repeat count. What a race comes to is
     `live` if a value that it can change reaches a host read or the end, `dead` if all of it is overwritten before,
-    and `unknown` where the trace does not tell; that takes a second pass over a trace that has races.
+    and `unknown` where the trace does not tell; that takes a second pass over a trace that has races. `--format toml`
+    is a file for --suppressions, a block for each race shown.
 
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
     """
@@ -174,11 +175,11 @@ class _Shower:
                     width=self._width,
                 )
             )  # fmt: skip
-        elif self._form == "jsonl":
+        elif self._form in ("jsonl", "toml"):
             from hbtrace.report import json
 
             warn(outcome.warnings)
-            for line in json.lines(outcome):
+            for line in json.lines(outcome) if self._form == "jsonl" else ():
                 self._write(line)
             note(f"{outcome.path}: {remark}" for remark in outcome.remarks)
 
@@ -199,6 +200,11 @@ class _Shower:
             from hbtrace.report import json
 
             self._write(json.document(outcomes, self._failures, several=self._several))
+        elif self._form == "toml":
+            from hbtrace.compare.suppressions import suppression_file
+
+            races = ((report, outcome.id_of(report)) for outcome in outcomes for report in outcome.reports)
+            self._write(suppression_file(races))
         elif self._form not in ("text", "json", "jsonl"):
             self._write(render_verdict(verdict, self._given))
 

@@ -83,7 +83,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     exercised.
     """
     from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings, today
-    from hbtrace.cli.output import open_output, tell
+    from hbtrace.cli.output import open_output, tell, terminal_width
     from hbtrace.compare import baseline
     from hbtrace.compare.sides import check_filters, load_side
 
@@ -99,7 +99,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     if given["require_exercised"]:
         verdict.errors += baseline.unproved(side, verdict)
     with open_output(output, force=force, inputs=(file, *traces), form=given["format"]) as write_out:
-        write_out(render_comparison(verdict, {}, given))
+        write_out(render_comparison(verdict, {}, given, terminal_width(output)))
     tell(verdict, given["format"])
     if given["prune"]:
         pruned = baseline.prune(known, verdict)

@@ -8,6 +8,7 @@ import click
 
 from hbtrace.cli.options import output_options, replay_options
 from hbtrace.errors import HbtraceError, UsageError
+from hbtrace.names import as_text, harmless
 
 if TYPE_CHECKING:
     from hbtrace.checks import Checked
@@ -36,13 +37,13 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     Exit code: 0 no error or warning, 1 findings, 2 wrong use, 3 a trace that cannot be read, 4 --require is not met.
     """
     from hbtrace.checks import require
-    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.output import open_output, say, terminal_width, warn
     from hbtrace.report import check as report
     from hbtrace.report import check_formats
 
     if given["listing"] or given["explain"] is not None:
         with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
-            write(_documentation(given))
+            write(_documentation(given, terminal_width(output)))
         return 0
     if not traces:
         raise UsageError("give a TRACE, --list or --explain ID (`hbtrace check -h` shows how it is used)")
@@ -57,10 +58,10 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
             except HbtraceError as error:  # a trace that cannot be read does not hide the others
                 if not several:
                     raise
-                click.echo(f"hbtrace: {error}", err=True)
+                say(f"hbtrace: {error}")
                 codes.append(error.exit_code)
                 failures.append({"path": path, "error": str(error), "exit_code": error.exit_code})
-                told.append(check_formats.Told(path, error=str(error)))
+                told.append(check_formats.Told(path, error=as_text(str(error))))
                 continue
             warn(checked.warnings)
             unmet = require.unmet(wanted, checked.coverage)
@@ -70,7 +71,8 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
             elif given["format"] != "text":
                 told.append(check_formats.Told(path, checked, unmet))
             else:
-                write((f"{chr(10) if number else ''}== {path}\n\n" if several else "") + report.render(checked, unmet))
+                heading = f"{chr(10) if number else ''}== {harmless(path)}\n\n" if several else ""
+                write(heading + report.render(checked, unmet, terminal_width(output)))
         if given["format"] == "json":
             write(report.document(objects, failures, several=several))
         elif given["format"] != "text":
@@ -89,7 +91,7 @@ def _one(path: str, given: dict[str, Any]) -> Checked:
     )  # fmt: skip
 
 
-def _documentation(given: dict[str, Any]) -> str:
+def _documentation(given: dict[str, Any], width: int | None) -> str:
     from hbtrace.checks.registry import RULES, rule
     from hbtrace.report import check as report
 
@@ -98,4 +100,4 @@ def _documentation(given: dict[str, Any]) -> str:
         return report.rules_json(rules)
     if given["format"] != "text":
         raise UsageError("--list and --explain print `--format text` or `json`")
-    return report.list_text(rules) if given["explain"] is None else report.explain_text(rules[0])
+    return report.list_text(rules, width) if given["explain"] is None else report.explain_text(rules[0], width)

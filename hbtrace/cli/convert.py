@@ -19,7 +19,8 @@ Examples:
   hbtrace convert run.jsonl run.arrow
   hbtrace convert run.arrow - | grep '"ev":"compute"'
   producer | hbtrace convert - run.arrow
-  hbtrace convert pipeline.trace run.arrow --with serve.stderr --with serve.stdout --mode ring
+  hbtrace convert pipeline.trace run.arrow --with serve.stderr \\
+    --with serve.stdout --mode ring
 """)
 @click.argument("src")
 @click.argument("dst")

@@ -61,7 +61,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole, 4 not comparable.
     """
     from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings
-    from hbtrace.cli.output import open_output, tell
+    from hbtrace.cli.output import open_output, tell, terminal_width
     from hbtrace.compare.diff import diff
     from hbtrace.compare.sides import check_filters, load_side
 
@@ -82,7 +82,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     before, after = (side.counters for side in sides)
     workload = {name: (before[name], after[name]) for name in before}
     with open_output(output, force=force, inputs=(base, head), form=given["format"]) as write:
-        write(render_comparison(verdict, workload, given))
+        write(render_comparison(verdict, workload, given, terminal_width(output)))
     tell(verdict, given["format"])
     if given["require_comparable"] and not verdict.comparable:
         return 4

@@ -97,13 +97,14 @@ def render_verdict(verdict: Verdict, given: dict[str, Any]) -> str | bytes:
 
 
 def render_comparison(
-    verdict: Verdict, workload: dict[str, tuple[int, int]], given: dict[str, Any]
+    verdict: Verdict, workload: dict[str, tuple[int, int]], given: dict[str, Any], width: int | None
 ) -> str | bytes:
-    """What `diff` and `baseline check` print, in any format; a baseline has no workload to compare with."""
+    """What `diff` and `baseline check` print, in any format; a baseline has no workload to compare with. width: of the
+    terminal, None elsewhere."""
     from hbtrace.report import diff as report
 
     if given["format"] == "text":
-        return report.render_text(verdict, workload, verbose=given["verbose"])
+        return report.render_text(verdict, workload, verbose=given["verbose"], width=width)
     if given["format"] == "json":
         return report.document(verdict, workload)
     if given["format"] == "jsonl":

@@ -15,7 +15,7 @@ FORMATS: Final = ("text", "json")
     epilog="""\b
 Examples:
   hbtrace info run.arrow
-  hbtrace info run.arrow --format json | jq -r '.queues[] | [.name, .hazard.verdict] | @tsv'
+  hbtrace info run.arrow --format json | jq '.queues[].hazard.verdict'
 """
 )
 @click.argument("trace")

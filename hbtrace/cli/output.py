@@ -61,7 +61,8 @@ def refuse_inputs(path: str | None, inputs: Iterable[str]) -> None:
 
     for source in inputs:
         members = glob.glob(os.path.join(glob.escape(source), "*"))
-        files = [source, *glob.glob(source, recursive=True), *(file for file in members if Path(file).suffix in SUFFIXES)]
+        files = [source, *glob.glob(source, recursive=True)]
+        files += [file for file in members if Path(file).suffix in SUFFIXES]
         if any(os.path.exists(file) and os.path.samefile(file, path) for file in files):
             raise UsageError(f"{path} is what is being read; name another file for the output")
 

@@ -15,7 +15,8 @@ from hbtrace.errors import UsageError
 Examples:
   hbtrace simulate ggml -o ring.arrow
   hbtrace simulate ggml --ring 0 -o off.arrow && hbtrace check off.arrow
-  hbtrace simulate ggml --backend CUDA0 --backend CUDA1 --fault copy-unordered -o copies.arrow
+  hbtrace simulate ggml --backend CUDA0 --backend CUDA1 \\
+    --fault copy-unordered -o copies.arrow
   hbtrace simulate ggml --list-faults
 """
 )
@@ -60,8 +61,11 @@ def command(**given: Any) -> int:
     from hbtrace.simulate import ggml_faults
 
     if given["list_faults"]:
+        from hbtrace.cli.output import show, terminal_width
+
         faults = ggml_faults.listed()
-        click.echo(report.faults_json(faults) if given["form"] == "json" else report.faults_text(faults), nl=False)
+        text = given["form"] == "text"
+        show(report.faults_text(faults, terminal_width(None)) if text else report.faults_json(faults))
         return 0
     if given["output"] is None:
         raise UsageError("give -o FILE for the trace")

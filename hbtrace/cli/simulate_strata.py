@@ -18,7 +18,7 @@ Examples:
   hbtrace simulate strata -o ring.arrow
   hbtrace simulate strata --mode copy -o copy.arrow
   hbtrace simulate strata --fault records-not-cleared -o bug.arrow
-  hbtrace simulate strata --mode copy --fault snap-wait-removed --logs logs -o live.arrow
+  hbtrace simulate strata --fault snap-wait-removed --logs logs -o live.arrow
 """
 )
 @click.option(
@@ -91,6 +91,9 @@ def _tell(run: Run, given: dict[str, Any]) -> None:
     click.echo(
         f"{run.shape.mode}, {run.shape.stages} stages, {run.shape.windows} windows: result {outcome.digest}", err=True
     )
+    if run.shape.fault and not run.showed():
+        told = "the fault never showed: every row is as in a sound run (more --requests, or another --seed)"
+        click.echo(f"warning: {told}", err=True)
     if given["schedules"]:
         differing = run.differing(given["schedules"], given["seed"])
         click.echo(f"{differing} of {given['schedules']} random schedules end or show something else", err=True)
@@ -118,6 +121,7 @@ def _write_logs(run: Run, prefix: str, *, force: bool) -> None:
 
 
 def _list_faults(form: str) -> None:
+    from hbtrace.cli.output import show
     from hbtrace.simulate.strata_faults import FAULTS
 
     if form == "json":
@@ -132,4 +136,4 @@ def _list_faults(form: str) -> None:
     width = max(len(entry.name) for entry in FAULTS)
     for entry in FAULTS:
         unseen = " (no byte is wrong)" if entry.bytes_right else ""
-        click.echo(f"{entry.name:<{width}}  {entry.expects:<9}  {entry.mode}: {entry.about}{unseen}")
+        show(f"{entry.name:<{width}}  {entry.expects:<9}  {entry.mode}: {entry.about}{unseen}\n")

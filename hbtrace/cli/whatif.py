@@ -60,7 +60,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
 
     Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import refuse_inputs, warn
+    from hbtrace.cli.output import refuse_inputs, terminal_width, warn
     from hbtrace.explain.whatif import rewrite, side_of, whatif
     from hbtrace.report import whatif as report
 
@@ -85,9 +85,10 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
         left = 0 if fixed.answers else fixed.before.races
     else:
         rules += _edges(given, before)
+        width = None if output == "-" else terminal_width(None)
         found = whatif(batches, rules, settings, filters, before=before)
         warn(found.before.recording.warnings)
-        _tell(report.document(found, trace) if json else report.render(found, trace), output)
+        _tell(report.document(found, trace) if json else report.render(found, trace, width), output)
         left = found.after.races
     if output is not None:
         rules = [*_rules(given), *_edges(given, before)] or rules
@@ -109,12 +110,13 @@ def _tell(comparison: str | bytes, output: str | None) -> None:
 
 
 def _weigh(trace: str, batches: Batches, settings: Any, given: dict[str, Any]) -> int:
-    from hbtrace.cli.output import show
+    from hbtrace.cli.output import show, terminal_width
     from hbtrace.explain.waits import weigh
     from hbtrace.report import whatif as report
 
     weighed = weigh(batches(), settings)
-    show(report.waits_document(weighed, trace) if given["format"] == "json" else report.render_waits(weighed, trace))
+    text = given["format"] != "json"
+    show(report.render_waits(weighed, trace, terminal_width(None)) if text else report.waits_document(weighed, trace))
     return 0
 
 

@@ -30,9 +30,11 @@ class RequestVerdict:
     stale: bool = False
     """The stale cells differ, and nothing else."""
     replied: bool = True
-    """Both replies were there."""
+    """Both replies were there, whole."""
     hashed: bool = True
     """Both state hashes were there."""
+    drafts: str = ""
+    """Where the drafts accepted and offered differ: what they are. Their times are then not comparable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,13 @@ class ArmsVerdict:
 
 
 def compare(off: Sequence[Log], on: Sequence[Log]) -> ArmsVerdict:
-    """Runs of an arm in the order in which they ran. Run k of `on` is held against run k of `off`, or its last."""
+    """Runs of an arm in the order in which they ran. Run k is held against run k of the other arm, or its last."""
     verdict = ArmsVerdict()
-    for number, run in enumerate(on):
-        verdict.requests += _requests(number, off[min(number, len(off) - 1)], run)
+    for number in range(max(len(off), len(on))):
+        verdict.requests += _requests(number, off[min(number, len(off) - 1)], on[min(number, len(on) - 1)])
+    for arm, logs in (("off", off), ("on", on)):
+        for number, log in enumerate(logs, 1):
+            verdict.problems += [f"{arm} run {number}: {sentence}" for sentence in (*log.unassigned, *log.unclear)]
     _engagement(verdict, off, on)
     _settings(verdict, [*off, *on])
     _exercised(verdict, off, on)
@@ -110,42 +115,62 @@ def _requests(run: int, off: Log, on: Log) -> list[RequestVerdict]:
 
 
 def _request(run: int, number: int, off: LoggedRequest, on: LoggedRequest) -> RequestVerdict:
-    replied = off.ended and on.ended
-    hashed = off.hash is not None and on.hash is not None
+    replied, hashed = _whole(off) and _whole(on), off.hash is not None and on.hash is not None
+    verdict, first = _told(off, on, replied=replied, hashed=hashed)
+    return RequestVerdict(run, number, verdict, first, _item(off, on) == STALE, replied, hashed, _drafts(off, on))
+
+
+def _told(off: LoggedRequest, on: LoggedRequest, *, replied: bool, hashed: bool) -> tuple[Verdict, str]:
+    """The verdict on a request that both runs have, and what it names."""
+    if off.error and on.error:
+        return "not comparable", "both failed"
     if off.error or on.error:
-        if bool(off.error) != bool(on.error):
-            arm = "off" if off.error else "on"
-            return RequestVerdict(run, number, "differs", f"the {arm} run failed: {off.error or on.error}")
-        return RequestVerdict(run, number, "not comparable", "both failed", replied=replied, hashed=hashed)
-    reply = _reply(off, on) if replied else ""
-    if reply:
-        return RequestVerdict(run, number, "differs", reply, replied=replied, hashed=hashed)
+        arm = "off" if off.error else "on"
+        return "differs", f"the {arm} run failed: {off.error or on.error}"
+    if reply := _reply(off, on):
+        return "differs", reply
     if (off.hash is None) != (on.hash is None):
         arm = "off" if off.hash is None else "on"
-        return RequestVerdict(run, number, "missing", f"the {arm} run has no state hash", hashed=False)
-    if not hashed and not replied:
-        return RequestVerdict(
-            run, number, "not comparable", "neither reply nor state hash", replied=False, hashed=False
-        )
+        return "missing", f"the {arm} run has no state hash"
     item = _item(off, on)
     if item == "L" and _cut(off, on):
         lengths = " and ".join(found.hash.items.get("L", "?") for found in (off, on) if found.hash is not None)
-        why = f"cut by the length limit: it ends at {lengths}, which depends on timing"
-        return RequestVerdict(run, number, "not comparable", why, replied=replied, hashed=hashed)
+        return "not comparable", f"cut by the length limit: it ends at {lengths}, which depends on timing"
+    if item == "L" and (off.done is None or on.done is None):
+        return "not comparable", f"{_named(item, off, on)}, and no DONE says whether the length limit cut it"
     if item and item != STALE:
-        return RequestVerdict(run, number, "differs", _named(item, off, on), replied=replied, hashed=hashed)
-    return RequestVerdict(run, number, "equal", stale=item == STALE, replied=replied, hashed=hashed)
+        return "differs", _named(item, off, on)
+    for arm, found in (("off", off), ("on", on)):
+        if found.done is not None and found.tokens and not _whole(found):
+            return "not comparable", f"the {arm} run has {len(found.tokens)} of {found.done.generated} tokens"
+    if not hashed and not replied:
+        return "not comparable", "neither reply nor state hash"
+    return "equal", ""
+
+
+def _whole(request: LoggedRequest) -> bool:
+    """Whether the reply is there: as many tokens as its end counts."""
+    return request.done is not None and len(request.tokens) == request.done.generated
 
 
 def _reply(off: LoggedRequest, on: LoggedRequest) -> str:
-    """The first difference of two replies, empty if there is none."""
+    """The first difference of two replies as far as they are there, empty if there is none."""
     for at, (one, other) in enumerate(zip(off.tokens, on.tokens, strict=False)):
         if one != other:
             return f"reply: token {at} is {one} and {other}"
-    if len(off.tokens) != len(on.tokens):
-        return f"reply: {len(off.tokens)} and {len(on.tokens)} tokens"
-    one_end, other_end = (found.done.finish if found.done else "" for found in (off, on))
-    return f"finish: {one_end} and {other_end}" if one_end != other_end else ""
+    if off.done is None or on.done is None:
+        return ""
+    if off.done.generated != on.done.generated:
+        return f"reply: {off.done.generated} and {on.done.generated} tokens"
+    if off.done.finish != on.done.finish:
+        return f"finish: {off.done.finish} and {on.done.finish}"
+    return ""
+
+
+def _drafts(off: LoggedRequest, on: LoggedRequest) -> str:
+    """E5: accepted and offered drafts where they differ."""
+    told = [f"{found.done.accepted}/{found.done.offered}" for found in (off, on) if found.done is not None]
+    return " and ".join(told) if len(set(told)) > 1 else ""
 
 
 def _item(off: LoggedRequest, on: LoggedRequest) -> str:
@@ -205,9 +230,10 @@ def _exercised(verdict: ArmsVerdict, off: Sequence[Log], on: Sequence[Log]) -> N
         )  # fmt: skip
         untested = "" if undos else ": undo untested"
         verdict.notes.append(f"{arm}: {windows} windows, {undos} undos{untested}")
-    hashed = any(request.hash for log in (*off, *on) for request in log.requests)
-    covers = "stage 0 and the drafter only: later front stages are not in them" if hashed else "nothing: there are none"
-    verdict.notes.append(f"state hashes cover {covers}")
+    if any(request.hash for log in (*off, *on) for request in log.requests):
+        verdict.notes.append("state hashes cover stage 0 and the drafter only: later front stages are not in them")
+    else:
+        verdict.problems.append("no run has a state hash, so no state was compared: record with STRATA_STATE_HASH=1")
     serial = sum(request.block is None and not request.error for log in (*off, *on) for request in log.requests)
     if serial:
         verdict.notes.append(f"{serial} requests without a pipeline trace, served serially or not traced: not covered")
@@ -217,26 +243,57 @@ def _exercised(verdict: ArmsVerdict, off: Sequence[Log], on: Sequence[Log]) -> N
 
 
 def _speeds(off: Sequence[Log], on: Sequence[Log]) -> list[Speed]:
-    rates = [tuple(rate for log in arm if (rate := _rate(log)) is not None) for arm in (off, on)]
     speeds = []
-    if all(rates):
-        speeds.append(_speed("decode tokens/s, token-weighted", rates[0], rates[1]))
-    for number in range(max((len(log.requests) for log in (*off, *on)), default=0)):
+    requests = range(max((len(log.requests) for log in (*off, *on)), default=0))
+    same = [number for number in requests if not _other_work(number, [*off, *on])]
+    rates = _rates(off, on, same)
+    if same and all(rates):
+        left = "" if len(same) == len(requests) else f"over {len(same)} of {len(requests)} requests, of the same work"
+        speeds.append(_speed(_RATE, rates[0], rates[1], left))
+    elif all(rates := _rates(off, on, requests)):
+        why = f"not comparable: {_other_work(0, [*off, *on])}" + (", and others" if len(requests) > 1 else "")
+        speeds.append(Speed(_RATE, rates[0], rates[1], None, why))
+    for number in requests:
         found = _prompt_speed(number, off, on)
         if found is not None:
             speeds.append(found)
     return speeds
 
 
-def _rate(log: Log) -> float | None:
-    """Generated tokens a second over all requests: long ones weigh more."""
-    ended = [request.done for request in log.requests if request.done is not None and request.done.decode_ms > 0]
+_RATE: Final = "decode tokens/s, token-weighted"
+
+
+def _other_work(number: int, logs: Sequence[Log]) -> str:
+    """In what a request differs over all runs such that its times do not compare; empty if in nothing."""
+    found = [log.requests[number] for log in logs if number < len(log.requests)]
+    done = [request.done for request in found if request.done is not None]
+    if len(done) < len(logs):
+        return f"request {number} was not served in every run"
+    each: dict[str, set[int | str]] = {
+        "tokens": {one.generated for one in done},
+        "windows": {request.timing.windows for request in found if request.timing is not None},
+        "drafts accepted and offered": {f"{one.accepted}/{one.offered}" for one in done},
+    }
+    return next(
+        (f"request {number} has {' and '.join(map(str, sorted(values)))} {what}"
+         for what, values in each.items() if len(values) > 1), "",
+    )  # fmt: skip
+
+
+def _rates(off: Sequence[Log], on: Sequence[Log], requests: Sequence[int]) -> list[tuple[float, ...]]:
+    return [tuple(rate for log in arm if (rate := _rate(log, requests)) is not None) for arm in (off, on)]
+
+
+def _rate(log: Log, requests: Sequence[int]) -> float | None:
+    """Generated tokens a second over some requests: long ones weigh more."""
+    some = [log.requests[number].done for number in requests if number < len(log.requests)]
+    ended = [done for done in some if done is not None and done.decode_ms > 0]
     ms = sum(done.decode_ms for done in ended)
     return 1000 * sum(done.generated for done in ended) / ms if ms else None
 
 
 def _prompt_speed(number: int, off: Sequence[Log], on: Sequence[Log]) -> Speed | None:
-    """ms per window of one request; only where both arms took as many tokens a window."""
+    """ms per window of one request; only where both arms did the same work, with as many tokens a window."""
     arms = [[log.requests[number] for log in arm if number < len(log.requests)] for arm in (off, on)]
     timed = [[found for found in arm if found.timing is not None and found.timing.windows] for arm in arms]
     if not all(timed):
@@ -247,6 +304,9 @@ def _prompt_speed(number: int, off: Sequence[Log], on: Sequence[Log]) -> Speed |
     if len(each) > 1:
         low, high = min(each), max(each)
         return Speed(name, values[0], values[1], None, f"not comparable: {low:.3f} to {high:.3f} tokens per window")
+    ended = any(log.requests[number].ended for log in (*off, *on) if number < len(log.requests))
+    if ended and (other := _other_work(number, [*off, *on])):
+        return Speed(name, values[0], values[1], None, f"not comparable: {other}")
     return _speed(name, values[0], values[1])
 
 
@@ -258,13 +318,13 @@ def _tokens_each(request: LoggedRequest) -> float:
     return sum(step.x0 + 1 for _, step in steps if step.event == "V") / windows
 
 
-def _speed(name: str, off: tuple[float, ...], on: tuple[float, ...]) -> Speed:
+def _speed(name: str, off: tuple[float, ...], on: tuple[float, ...], left: str = "") -> Speed:
     before, after = _mean(off), _mean(on)
     if min(len(off), len(on)) < 2:
         return Speed(name, off, on, None, "no claim: one run of an arm has no spread (run off, on, on, off)")
     if abs(after - before) <= max(_range(off), _range(on)):
         return Speed(name, off, on, None, "no claim: the spread within an arm is as wide as the difference")
-    return Speed(name, off, on, after / before - 1)
+    return Speed(name, off, on, after / before - 1, left)
 
 
 def _mean(values: Sequence[float]) -> float:

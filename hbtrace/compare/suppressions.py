@@ -7,6 +7,7 @@ has expired is said, so that the file does not rot.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
@@ -112,3 +113,9 @@ def suppression_block(report: Report, ident: str) -> str:
         f"{actor} {tensor or '-'} ({label})" for actor, tensor, label in (earlier, current)
     )
     return "\n".join([_CONTROL.sub(" ", about), "[[suppress]]", line("id", ident), line("reason", "")])
+
+
+def suppression_file(races: Iterable[tuple[Report, str]]) -> str:
+    """A file that suppresses these races and no others, by id; empty if there are none."""
+    blocks = {ident: suppression_block(report, ident) for report, ident in races}
+    return "\n".join(f"{blocks[ident]}\n" for ident in sorted(blocks))

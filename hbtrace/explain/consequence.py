@@ -139,6 +139,7 @@ class _Flow:
         self._memory_bits: dict[int, int] = {}
         self._count = 0
         self._shared: dict[int, int] = {}
+        self._bits_of: dict[int, list[int]] = {}
         if labels is None:
             self._number(victims)
         else:
@@ -199,6 +200,9 @@ class _Flow:
         for label, its in zip(labels, victims, strict=True):
             if its.memory is not None:
                 self._memories.setdefault(its.memory.site, []).append((self._shared_bit(1 << label), its.memory))
+        for among, bit in self._shared.items():
+            for label in _ones(among):
+                self._bits_of.setdefault(label, []).append(bit)
 
     def _shared_bit(self, among: int) -> int:
         bit = self._shared.setdefault(among, self._count)
@@ -327,7 +331,7 @@ class _Flow:
 
     def verdict_of(self, label: int, *, approx: bool, partial: bool) -> Consequence:
         """The consequence of all reports of a label together. approx: theirs."""
-        bits = [bit for among, bit in self._shared.items() if among >> label & 1]
+        bits = self._bits_of.get(label, ())
         rows = [self._live_rows[bit] for bit in bits if bit in self._live_rows]
         doubtful, untold = (any(told >> bit & 1 for bit in bits) for told in (self._maybe, self._untold))
         return self._come_to(rows, doubtful, untold, approx=approx, partial=partial)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from hbtrace.errors import TraceError
-from hbtrace.importers.strata_lines import StateHash, Timing, Told, TraceBegin, record
+from hbtrace.importers.strata_lines import StateHash, Timing, Told, TraceBegin, broken, record
 from hbtrace.importers.strata_log import Block, CaptureError, Log, LoggedRequest, read_logs
 
 KIND: Final = "strata-log"
@@ -26,6 +26,10 @@ _DEPTHS: Final = range(2, 9)
 """Windows in flight that the model plays: those of `--windows`. More is no source's, and each costs memory."""
 _MOST_STAGES: Final = 16
 """That the model plays: those of `--stages`."""
+
+
+_OF_THE_MODEL: Final = frozenset({"engage", "refuse", "unclear"})
+"""What is told of the ring: the model's own notes say it."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Settings:
 
 def identify(lines: Iterable[bytes]) -> bool:
     """Whether these are lines of a Strata log. Ends at the first proof; one line of a reply proves nothing."""
-    for line in lines:
+    for line in broken(lines):
         if line.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t").startswith((b"{", b"[")):
             continue
         with suppress(TraceError):  # a number that nothing counts to proves nothing: reading says what is wrong
@@ -202,16 +206,19 @@ def _with_log(rows: Sequence[dict[str, Any]], log: Log, mode: str, *, assumed: b
         notes += f" The log itself says {told} mode."
     if log.unassigned:
         notes += " " + "; ".join(log.unassigned) + "."
+    names = log.names
     for row in rows:
+        if names and row["ev"] == "note" and "line" in row["attrs"]:
+            row = row | {"attrs": row["attrs"] | {"capture": _capture(row, names)}}
         if row["ev"] == "meta":
             row = row | {"producer": "hbtrace importer of Strata logs", "notes": notes}
         elif row["ev"] == "note" and row["what"] == "request" and row["attrs"]["do"] == "end":
             number = row["attrs"]["request"]
-            yield from _ending(number, log.requests[number])
+            yield from _ending(number, log.requests[number], names)
             if log.cut and number == len(log.requests) - 1:
                 row = row | {"attrs": row["attrs"] | {"cut": True}}
         elif row["ev"] == "note" and row["what"] == "stage" and row["attrs"]["stage"] == 0:
-            yield from (_said(line, told) for line, told in log.told if told.what not in ("engage", "refuse", "unclear"))
+            yield from (_said(line, told) for line, told in log.told if told.what not in _OF_THE_MODEL)
         yield row
 
 
@@ -222,7 +229,13 @@ def _said(line: int, told: Told) -> dict[str, Any]:
     return _note(told.what, {**values, "text": told.text, "line": line})
 
 
-def _ending(number: int, logged: LoggedRequest) -> Iterator[dict[str, Any]]:
+def _capture(row: dict[str, Any], names: dict[str, str]) -> str:
+    """The name of the capture that a step's line, or a request's, stands in."""
+    traced = row["what"] != "request" or row["attrs"]["kind"] == "pipelined"
+    return names.get("a pipeline trace" if traced else "replies", "")
+
+
+def _ending(number: int, logged: LoggedRequest, names: dict[str, str]) -> Iterator[dict[str, Any]]:
     timing = logged.timing
     if timing is not None and logged.block is not None:
         yield _note(
@@ -231,15 +244,15 @@ def _ending(number: int, logged: LoggedRequest) -> Iterator[dict[str, Any]]:
                 "request": number, "line": logged.timing_line, "windows": timing.windows, "ms": timing.ms,
                 "speculative": timing.speculative, "on_path": timing.on_path, "rolled_back": timing.rolled_back,
                 "gated": timing.gated, "theta": timing.theta,
+                **({"capture": names["timing summaries"]} if names else {}),
             },
         )  # fmt: skip
     if logged.hash is not None:
         yield _note("state_hash_items", {"request": number, "stages": [0], "items": logged.hash.items})
+    if logged.layers is not None:
+        yield _note("state_hash_layers", {"request": number, "stages": [0], "hashes": list(logged.layers.layers)})
     if logged.done is not None:
-        done = logged.done
-        yield _note(
-            "reply", {"request": number, "generated": done.generated, "prompt": done.prompt, "finish": done.finish}
-        )
+        yield _note("reply", {"request": number, **asdict(logged.done)})
 
 
 def _note(what: str, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ line endings. What it is not: it knows no request; `strata_log` puts records tog
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,9 +62,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Any other line. what: `classes`, `calibration`, `start`, `engage`, `refuse`, `unclear`, `off`, `serial`, `switch`.
+    """Any other line.
 
-    unclear: it speaks of the snapshot ring, and not so that one could say whether the ring is on.
+    what: `classes`, `calibration`, `start`, `engage`, `refuse`, `unclear`, `off`, `serial`, `switch`. unclear: it
+    speaks of the snapshot ring, and not so that one could say whether the ring is on.
     """
 
     what: str
@@ -103,12 +105,18 @@ _ENGAGED: Final = re.compile(
     r"[ :,]*(?:(?:is )?(?:on|engaged|enabled|active|in use)|\d+ buffers\b[^:]*)?(?:, )?[.]?$", re.IGNORECASE
 )
 _REFUSED: Final = re.compile(
-    r"\b(?:refused|off|disabled|unavailable|unsupported|without|needs|cannot|never|not|no GDN snapshot ring|copy is kept"
-    r"|kept|were captured|Metal|SNAP_OVERLAP=0|STRATA_(?:QFUSE|FUSE_CONVAB|COMMIT_BATCH|GDN_SPLIT|GDN_COMMIT_SPLIT"
-    r"|DBG_GDN))\b", re.IGNORECASE,
+    r"\b(?:refused|off|disabled|unavailable|unsupported|needs|cannot|does not|not (?:used|supported|available|possible)"
+    r"|no GDN snapshot ring|copy (?:mode )?is kept|kept|were captured|Metal|SNAP_OVERLAP=0"
+    r"|STRATA_(?:QFUSE|FUSE_CONVAB|COMMIT_BATCH|GDN_SPLIT|GDN_COMMIT_SPLIT|DBG_GDN))\b", re.IGNORECASE,
 )  # fmt: skip
+_SAYS_ON: Final = re.compile(r"[ :,]*(?:is )?(?:on|engaged|enabled|active|in use)\b", re.IGNORECASE)
 _NO_COPY: Final = re.compile(r",? *\b(?:no copy(?: is (?:kept|made|taken))?|without a copy)\b")
 _SAID: Final = re.compile(r"(T|DONE|ERR|RESUME|PP|REUSED)(?: (.*))?$")
+_NOBODY_ELSES: Final = re.compile(
+    r"# request p0=-?\d+$|\d+\.\d{3} (?:[LF]\d{1,9}|V|U|CL|CE|CD|CT|EA) -?\d+ -?\d+ -?\d+$"
+    r"|strata (?:serve|pipeline): |STATE_HASH|DONE \d+ \d+ \d+\.\d+ \d+\.\d+ \w+ -?\d+ -?\d+ -?\d+\b"
+)
+_MOST_PREFIXES: Final = 8
 _PAIR: Final = re.compile(r"(\w+)=(\S+)")
 _HEX4: Final = re.compile(r"\b[0-9a-f]{4}\b")
 
@@ -120,9 +128,15 @@ def number(word: str) -> int:
     return int(word)
 
 
-def record(line: bytes) -> Record | None:
-    """The record in a line, None if the line is something else. Raises TraceError for a number as in `number`."""
-    text = _ANSI.sub(b"", line).replace(b"\0", b"").decode("utf-8", "replace").strip("\ufeff\ufffd \t\r\n")
+def record(line: bytes, prefixes: Sequence[re.Pattern[str]] = ()) -> Record | None:
+    """The record in a line, None if the line is something else. Raises TraceError for a number as in `number`.
+
+    prefixes: of the capture. What engines print on standard output begins a line or stands behind one of them.
+    """
+    text = _text(line)
+    begun = next((found for prefix in prefixes if (found := prefix.match(text))), None)
+    if begun is not None:
+        text = text[begun.end() :]
     if not text:
         return None
     if match := _LINE.search(text):
@@ -132,6 +146,37 @@ def record(line: bytes) -> Record | None:
     if match := _SAID.match(text):
         return _said(match)
     return _hash(text) or _told(text)
+
+
+def _text(line: bytes) -> str:
+    return _ANSI.sub(b"", line).replace(b"\0", b"").decode("utf-8", "replace").strip("\ufeff\ufffd \t\r\n")
+
+
+def broken(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines at every line end there is: a carriage return alone ends one as well."""
+    for line in lines:
+        if b"\r" in line[:-2]:
+            yield from line.splitlines(keepends=True)
+        else:
+            yield line
+
+
+def prefixes(lines: Iterable[bytes]) -> list[re.Pattern[str]]:
+    """What a log driver or a container put before every line: learned from lines that could be nobody else's.
+
+    Digits of a prefix stand for any. None where the first such line has no prefix.
+    """
+    found: dict[str, None] = {}
+    for line in broken(lines):
+        text = _text(line)
+        if match := _NOBODY_ELSES.search(text):
+            if not match.start() and not found:
+                return []
+            if match.start():
+                found[re.sub(r"\d+", r"\\d+", re.escape(text[: match.start()]))] = None
+            if len(found) == _MOST_PREFIXES:
+                break
+    return [re.compile(shape) for shape in sorted(found, key=len, reverse=True)]
 
 
 def _said(match: re.Match[str]) -> Said | None:
@@ -159,9 +204,9 @@ def _hash(text: str) -> Record | None:
 def _ring(text: str) -> str:
     """What a line that speaks of the snapshot ring says of it. Its wording is not known from the source."""
     text = _NO_COPY.sub("", text)
-    if _REFUSED.search(text):
-        return "refuse"
     rest = text[text.index(_PHRASE) + len(_PHRASE) :].rstrip(" )")
+    if _REFUSED.search(text):
+        return "unclear" if _SAYS_ON.match(rest) else "refuse"
     return "engage" if _ENGAGED.match(rest) else "unclear"
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import PurePath
 from typing import Any
 
 from hbtrace.errors import TraceError
@@ -22,7 +24,9 @@ from hbtrace.importers.strata_lines import (
     Told,
     TraceBegin,
     TraceLine,
+    broken,
     number,
+    prefixes,
     record,
 )
 from hbtrace.importers.strata_match import Match, match
@@ -134,6 +138,13 @@ class Log:
         started = self.values("start")
         return int(started[0].values["windows"]) if started else 2
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The capture's name by what was found in it, where there are several: a line number alone says little then."""
+        if len(self.captures) == 1:
+            return {}
+        return {what: PurePath(name).name for name, found in self.captures for what in found}
+
     def only(self) -> None:
         """Raises `CaptureError` unless each capture has something of Strata, and nothing that another has as well."""
         owners: dict[str, str] = {}
@@ -181,10 +192,13 @@ def read_logs(captures: Sequence[Iterable[bytes]]) -> Log:
 def _read(lines: Iterable[bytes], log: Log, parts: _Capture, name: str) -> None:
     """One capture more. name: in front of what is wrong with one of its lines."""
     current = LoggedRequest()
-    for at, line in enumerate(lines, 1):
+    if iter(lines) is lines:
+        lines = list(lines)
+    before = prefixes(lines)
+    for at, line in enumerate(broken(lines), 1):
         log.lines += 1
         try:
-            found = record(line)
+            found = record(line, before)
             if isinstance(found, Said):
                 _say(found, current)
         except TraceError as error:
@@ -260,7 +274,7 @@ def _say(said: Said, current: LoggedRequest) -> None:
 
 def _done(words: Sequence[str]) -> Done:
     kinds: list[tuple[str, Any]] = [
-        ("generated", number), ("prompt", number), ("prompt_ms", float), ("decode_ms", float), ("finish", str),
+        ("generated", number), ("prompt", number), ("prompt_ms", _finite), ("decode_ms", _finite), ("finish", str),
         ("accepted", number), ("offered", number), ("reused", number),
     ]  # fmt: skip
     values: dict[str, Any] = {}
@@ -270,6 +284,13 @@ def _done(words: Sequence[str]) -> Done:
         except ValueError:
             break
     return Done(**values)
+
+
+def _finite(word: str) -> float:
+    value = float(word)
+    if not isfinite(value):
+        raise ValueError
+    return value
 
 
 def _owner(line: int, requests: Sequence[LoggedRequest]) -> int:

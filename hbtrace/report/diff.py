@@ -12,7 +12,7 @@ from hbtrace.compare.worth import lines as coverage_lines
 from hbtrace.names import harmless
 from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.markdown import headline
-from hbtrace.report.tables import table
+from hbtrace.report.tables import fitted, table
 from hbtrace.report.text import block, details
 from hbtrace.report.words import columns, count, is_seen, reported, short_kind, sides, tensors
 
@@ -20,10 +20,11 @@ _STATES = ("new", "moved", "persisting", "not exercised", "fixed")
 
 
 def render_text(
-    verdict: Verdict, workload: dict[str, tuple[int, int]], *, verbose: bool
+    verdict: Verdict, workload: dict[str, tuple[int, int]], *, verbose: bool, width: int | None = None
 ) -> str:
     """What cannot be compared first, then the races by state, what is new in full, then the workloads.
 
+    width: characters of a line of the terminal, None elsewhere.
     """
     counted = [finding for finding in verdict.findings if finding.suppression is None]
     said = dict.fromkeys([*verdict.errors, *verdict.reasons, *verdict.notes])
@@ -32,7 +33,7 @@ def render_text(
     parts += [_block(finding, verbose=verbose) for finding in shown]
     parts.append(headline(verdict, counted))
     if counted:
-        parts.append("\n".join(_table(counted, verdict)))
+        parts.append("\n".join(_table(counted, verdict, width)))
     if workload:
         head = ("workload", "base", "head")
         rows = [(name.replace("_", " "), f"{b:,}", f"{h:,}") for name, (b, h) in workload.items()]
@@ -48,7 +49,7 @@ def _block(finding: Finding, *, verbose: bool) -> str:
     return "\n".join([block(finding.report), *(details(finding.report, finding.ident) if verbose else [])])
 
 
-def _table(findings: list[Finding], verdict: Verdict) -> list[str]:
+def _table(findings: list[Finding], verdict: Verdict, width: int | None) -> list[str]:
     head = ("state", "id", "kind", "buffer", "tensor", "earlier", "current", *columns(verdict))
     rows = [
         (
@@ -62,7 +63,7 @@ def _table(findings: list[Finding], verdict: Verdict) -> list[str]:
         )
         for finding in sorted(findings, key=lambda f: (_STATES.index(f.state), f.ident))
     ]
-    return table(head, rows)
+    return fitted(head, rows, width=width)
 
 
 def document(verdict: Verdict, workload: dict[str, tuple[int, int]]) -> bytes:

@@ -22,7 +22,7 @@ _MOST_LINKS: Final = 6
 
 
 def render(found: Explanation, width: int | None = None) -> str:
-    """Everything `explain` prints. width: of the terminal, as in `text.table`."""
+    """Everything `explain` prints. width: of the terminal, as in `tables.table`."""
     report, window = found.report, found.window
     head = f"{found.ident} of {found.cause.ident}: {missing_order(found.cause)}"
     told = [*_others(found), f"  window: {window_text(window, window)}"]

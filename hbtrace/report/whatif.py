@@ -12,7 +12,7 @@ from hbtrace.explain.pace import Pace
 from hbtrace.explain.whatif import Side, WhatIf
 from hbtrace.names import as_text
 from hbtrace.report.json import FORMAT
-from hbtrace.report.tables import table
+from hbtrace.report.tables import fitted
 from hbtrace.report.text import page
 from hbtrace.report.triage import milliseconds, missing_order, plain_names
 from hbtrace.report.words import count
@@ -45,8 +45,8 @@ def _lost(before: Pace, after: Pace) -> int | None:
     return None if before.beside is None or after.beside is None else before.beside - after.beside
 
 
-def render(found: WhatIf, path: str) -> str:
-    """Before and after by cause."""
+def render(found: WhatIf, path: str, width: int | None = None) -> str:
+    """Before and after by cause. width: of the terminal, None elsewhere."""
     before, after = found.before, found.after
     lines = [f"{path} with {' '.join(found.rules)}", ""]
     lines += [
@@ -59,7 +59,7 @@ def render(found: WhatIf, path: str) -> str:
     rows += [_row(cause, found) for cause in found.added]
     if rows:
         head = ("cause", "missing order", "tensors", "before", "after", "")
-        lines += ["", *table(head, rows, right=frozenset({3, 4}))]
+        lines += ["", *fitted(head, rows, right=frozenset({3, 4}), width=width)]
     if before.left_out or after.left_out:
         lines += ["", f"{_left_out(before)} before, {after.left_out:,} after"]
     return page(lines)
@@ -185,7 +185,7 @@ def _answer_object(answer: Answer, found: Fix) -> dict[str, Any]:
     }
 
 
-def render_waits(weighed: Weighed, path: str) -> str:
+def render_waits(weighed: Weighed, path: str, width: int | None = None) -> str:
     """Which waits carry weight, and which do not."""
     bearing = [wait for wait in weighed.waits if wait.bears]
     several = [wait for wait in bearing if len(wait.rows) > 1]
@@ -205,7 +205,8 @@ def render_waits(weighed: Weighed, path: str) -> str:
         for wait in (*bearing, *spare)
     ]
     if rows:
-        lines += ["", *table(("row", "wait", "by", "for", "races without it"), rows, right=frozenset({0, 4}))]
+        head = ("row", "wait", "by", "for", "races without it")
+        lines += ["", *fitted(head, rows, right=frozenset({0, 4}), width=width)]
     return page(lines)
 
 

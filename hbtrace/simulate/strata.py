@@ -50,6 +50,10 @@ class Run:
     def events(self) -> list[dict[str, Any]]:
         return self.engine.tape.rows
 
+    def showed(self) -> bool:
+        """Whether the planted fault made any row another than a sound run has."""
+        return Run(replace(self.shape, fault=""), self.requests).events != self.events
+
     def outcome(self, schedule: str = "recorded", seed: int = 0) -> Outcome:
         """Carry the run out under a schedule."""
         seen = self.engine.seen

@@ -88,7 +88,8 @@ class Engine:
         for stage in self.stages:
             stage.speculative.clear()
         self.seen.replies[request.number] = bytearray()
-        attrs: dict[str, Any] = {"request": request.number, "kind": "pipelined" if request.pipelined else "serial"}
+        kind = "pipelined" if request.pipelined else "untraced" if request.untraced else "serial"
+        attrs: dict[str, Any] = {"request": request.number, "kind": kind}
         if request.why:
             attrs["why"] = request.why
         if request.line:
@@ -147,7 +148,7 @@ class Engine:
         if stage.number == 0 and self._drafted:
             self.tape.query("drafted")
             self.tape.host("read drafts", ["chain"], [])
-        stage.launch(window, speculative=step.spec, attrs=_line(step))
+        stage.launch(window, speculative=step.spec, attrs={"tokens": step.tokens, **_line(step)})
 
     def _new_window(self, step: Step) -> Window:
         before = self._windows.get(step.seq)
@@ -156,9 +157,9 @@ class Engine:
         position = self._length
         if ahead is not None and not ahead.verified:
             position = ahead.position + ahead.tokens
-        guess = step.spec
-        tokens = [token_of(self.request.number, step.seq, attempt, at, guess=guess) for at in range(step.tokens)]
-        window = Window(step.seq, attempt, step.tokens, position, tokens, forced=step.forced)
+        guess, count = step.spec, _played(step.tokens)
+        tokens = [token_of(self.request.number, step.seq, attempt, at, guess=guess) for at in range(count)]
+        window = Window(step.seq, attempt, count, position, tokens, forced=step.forced)
         self._windows[step.seq] = window
         return window
 
@@ -178,7 +179,7 @@ class Engine:
 
     def _verdict(self, step: Step) -> None:
         window, last = self._known(step), self.stages[-1]
-        kept = step.accepted + 1
+        kept = _played(step.accepted + 1)
         last.read_out(window, kept, self.seen.replies[self.request.number])
         self.tape.note(
             "verdict", seq=window.seq, attempt=window.attempt, a=step.accepted, on=step.on, tokens=window.tokens,
@@ -197,7 +198,9 @@ class Engine:
 
     def _undo(self, step: Step) -> None:
         window = self._known(step)
-        keep = step.keep + 1 if self.shape.fault == "undo-keeps-one-more" and step.keep < window.tokens else step.keep
+        keep = _played(step.keep)
+        if self.shape.fault == "undo-keeps-one-more" and keep < window.tokens:
+            keep += 1
         self.tape.note("undo", seq=window.seq, attempt=window.attempt, keep=step.keep, **_line(step))
         for stage in self.stages[:-1]:
             if window.seq in stage.speculative:
@@ -340,9 +343,14 @@ class Engine:
 
 
 def _tokens(request: Request) -> int:
-    steps = sum(step.tokens for step in request.steps if step.op == "L" and step.stage == 0)
+    steps = sum(_played(step.tokens) for step in request.steps if step.op == "L" and step.stage == 0)
     return sum(request.prompt) + steps + sum(tokens for tokens, _ in request.serial)
 
 
+def _played(tokens: int) -> int:
+    """What a broken log says can be any number: the notes have it, the model goes on with one that it can play."""
+    return min(max(tokens, 1), MOST_TOKENS)
+
+
 def _line(step: Step) -> dict[str, Any]:
-    return {"line": step.line} if step.line else {}
+    return {"line": step.line, "time": step.time} if step.line else {}

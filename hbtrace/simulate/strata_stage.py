@@ -105,9 +105,10 @@ class Stage:
         if copies and window.kind == "decode" and not self.is_last:
             self._snapshot(window)
         extra = {"word": self.word, "mirror": self.selector.cur} if self._ringed else {}
+        told = {"tokens": window.tokens, **extra, **attrs}  # a log may give a number that cannot be played
         tape.note(
-            "window", do="launch", stage=self.number, seq=window.seq, attempt=window.attempt, tokens=window.tokens,
-            spec=speculative, forced=window.forced, kind=window.kind, verifier=parity, **extra, **attrs,
+            "window", do="launch", stage=self.number, seq=window.seq, attempt=window.attempt, spec=speculative,
+            forced=window.forced, kind=window.kind, verifier=parity, **told,
         )  # fmt: skip
         words, ask = f"h_win{self.number}.{parity}", f"h_x{self.number}.{parity}"
         text = b"".join(token.to_bytes(4, "little") for token in window.words)

@@ -47,6 +47,8 @@ class Request:
     pipelined: bool = True
     why: str = ""
     """Why it was served serially."""
+    untraced: bool = False
+    """Nothing is known of how it was served: its log has no trace of it, and should have."""
     fresh: bool = False
     """A new session: the state is zeroed first."""
     resume: bool = False

@@ -179,3 +179,15 @@ def test_suppressed_races_are_marked_and_counted_everywhere(hbtrace, trace, file
         assert "1 distinct race suppressed" in hbtrace(*verb, *options, "--format", "markdown")[1]
         assert ", 1 suppressed" in hbtrace(*verb, *options, "--format", "github")[1]
         assert hbtrace(*verb, *options)[0] == 1
+
+
+def test_a_whole_file_of_blocks(hbtrace, trace, tmp_path):
+    made = tmp_path / "made.toml"
+    code, out, err = hbtrace("analyze", trace, trace, "--format", "toml", "-o", made)
+    assert (code, out, err) == (1, "", "")
+    assert made.read_text().count("[[suppress]]") == len(read(str(made)).entries) == len(found(RUN))
+    code, out, err = hbtrace("analyze", trace, "--suppressions", made, "--format", "json")
+    assert (code, err, json.loads(out)["suppressed"]) == (0, "", json.loads(out)["races"])
+    hbtrace("analyze", trace, "--format", "toml", "-o", made, "-f", "--tensor", "inp_tokens")
+    assert [entry.globs["id"] for entry in read(str(made)).entries] == [FIRST]
+    assert hbtrace("analyze", trace, "--format", "toml", "--tensor", "inp_pos", "--split", "9")[:2] == (0, "")

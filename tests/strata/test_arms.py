@@ -101,6 +101,58 @@ def test_replies_errors_stale_cells_and_hashes_left_out() -> None:
     assert verdicts(arms([request(0)], [bare])) == [("missing", "the on run has no state hash")]
 
 
+def without(text: str, *starts: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(starts))
+
+
+def test_a_reply_counts_only_where_it_was_seen() -> None:
+    """DONE tells how many tokens there were: without them nothing is equal by reply."""
+    bare = without(request(0), "T ", "STATE_HASH")
+    assert verdicts(arms([bare], [bare])) == [("not comparable", "neither reply nor state hash")]
+    other = bare.replace("DONE 4", "DONE 5")
+    assert verdicts(arms([bare], [other])) == [("differs", "reply: 4 and 5 tokens")]
+    some = without(request(0), "T 2", "T 3", "STATE_HASH")
+    assert verdicts(arms([some], [some])) == [("not comparable", "the off run has 2 of 4 tokens")]
+    assert verdicts(arms([some.replace("T 1", "T 9")], [some]))[0][0] == "differs"
+    hashed = without(request(0), "T ")
+    (found,) = arms([hashed], [hashed]).requests
+    assert (found.verdict, found.replied, found.hashed) == ("equal", False, True)
+    assert "by reply 0, by every item of the state hash 1" in render_text(arms([hashed], [hashed]))
+
+
+def test_without_an_end_another_length_is_not_comparable() -> None:
+    """Standard output was not captured: the length limit may have cut the request."""
+    ends = ((20, "aa"), (22, "bb"), (20, "b"))
+    one, other, wrong = (without(request(0, L=at, gdn=gdn), "T ", "DONE") for at, gdn in ends)
+    assert verdicts(arms([one], [other])) == [
+        ("not comparable", "state: L is 20 and 22, and no DONE says whether the length limit cut it")
+    ]
+    assert verdicts(arms([one], [wrong])) == [("differs", "state: gdn is aa and b")]
+
+
+def test_every_run_of_either_arm_is_held_against_one() -> None:
+    same, other = log(request(0)), log(request(0, gdn="ff"))
+    on = log(request(0), ring=True)
+    assert [found.verdict for found in compare([same, other], [on]).requests] == ["equal", "differs"]
+    assert [found.verdict for found in compare([same], [on, on]).requests] == ["equal", "equal"]
+
+
+def test_arms_without_any_hash_compared_no_state() -> None:
+    bare = without(request(0), "STATE_HASH")
+    found = arms([bare], [bare])
+    assert (found.count("equal"), found.comparable) == (1, False)
+    assert found.problems == ["no run has a state hash, so no state was compared: record with STRATA_STATE_HASH=1"]
+    assert arms([request(0), bare], [request(0), bare]).comparable
+
+
+def test_drafts_that_differ_are_told_and_their_times_not_compared() -> None:
+    other = request(0).replace("stop 1 2 0", "stop 0 2 0")
+    found = arms([request(0)], [other])
+    assert [(one.verdict, one.drafts) for one in found.requests] == [("equal", "1/2 and 0/2")]
+    assert "request 0: equal; drafts accepted/offered are 1/2 and 0/2" in render_text(found)
+    assert found.speeds[1].why == "not comparable: request 0 has 0/2 and 1/2 drafts accepted and offered"
+
+
 def test_arms_that_are_not_what_they_should_be() -> None:
     found = compare([log(request(0), ring=True)], [log(request(0))])
     assert found.problems == [
@@ -110,6 +162,22 @@ def test_arms_that_are_not_what_they_should_be() -> None:
     assert not found.comparable
     switched = read_logs([lines(RING + "strata pipeline switch: pw=2 theta=0.9\n" + request(0))])
     assert compare([log(request(0))], [switched]).problems == ["the runs echoed different pipeline switches"]
+
+
+def test_what_could_not_be_placed_is_a_problem() -> None:
+    """A hash is missing in one arm: the others stay where they are, or the arms are not comparable."""
+    stdout = "".join(f"T 1\nDONE 1 {prompt} 5.0 40.0 stop 1 2 0\n" for prompt in (10, 40, 70))
+    hashes = [HASH.format(L=length, gdn=length, stale=1) + "\n" for length in (11, 41, 71)]
+    off = read_logs([lines("".join(hashes)), lines(stdout)])
+    on = read_logs([lines(RING + hashes[0] + hashes[2]), lines(stdout)])
+    found = compare([off], [on])
+    assert verdicts(found) == [("equal", ""), ("missing", "the on run has no state hash"), ("equal", "")]
+    assert found.problems == []
+    alike = stdout.replace("40 5.0", "10 5.0").replace("70 5.0", "10 5.0")
+    off, on = (read_logs([lines(text + hashes[0] * 2), lines(alike)]) for text in ("", RING))
+    assert compare([off], [on]).problems[0] == (
+        "off run 1: line 1: a state hash with L=11 is of no request that can be told"
+    )
 
 
 def test_what_the_hash_covers_is_said() -> None:
@@ -152,6 +220,36 @@ def test_other_tokens_a_window_are_not_comparable() -> None:
     assert speed.why == "not comparable: 2.000 to 4.000 tokens per window"
     faster = [log(request(0, ms=30.0), ring=True), log(request(0, ms=30.2), ring=True)]
     assert compare(off, faster).speeds[1].claim == pytest.approx(-0.2475)
+
+
+def speeds(off: list[str], on: list[str]) -> list[tuple[float | None, str]]:
+    """Two runs of each arm, the second a bit slower."""
+
+    def again(parts: list[str], ring: bool) -> list[Log]:
+        return [log(*parts, ring=ring), log(*(part.replace("ms 40.0", "ms 40.1") for part in parts), ring=ring)]
+
+    return [(one.claim, one.why) for one in compare(again(off, False), again(on, True)).speeds]
+
+
+def test_speed_is_of_the_same_work_or_none() -> None:
+    """A request that failed, stopped early or took other windows in one run counts in none."""
+    one, fast = request(0), request(0, ms=30.0)
+    claim = -1 + 40 / 30
+    assert speeds([one], [fast])[0] == (pytest.approx(claim), "")
+    for off, on in (
+        (request(1), "ERR no room\n"),
+        (request(1, tokens=20, windows=10), request(1, tokens=400, windows=200, ms=9.0)),
+        (request(1, windows=4), request(1, windows=2)),
+    ):
+        assert speeds([one, off], [fast, on])[0] == (
+            pytest.approx(claim), "over 1 of 2 requests, of the same work",
+        )  # fmt: skip
+        (overall, why), *_ = speeds([off], [on]) or [(None, "not comparable")]
+        assert (overall, why[:14]) == (None, "not comparable")
+    (_, (_, why)) = speeds([request(0, tokens=4)], [request(0, tokens=8, windows=4)])
+    assert why == "not comparable: request 0 has 4 and 8 tokens"
+    found = compare([log(one, one)] * 2, [log(fast, "ERR a\n", ring=True)] * 2)
+    assert "+33.3% (over 1 of 2 requests, of the same work)" in render_text(found)
 
 
 def test_simulated_arms_are_equal_and_a_bug_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,14 @@ def test_a_fault_brings_its_mode(tmp_path: Path) -> None:
         simulate("--fault", "no-settle")
 
 
+def test_a_fault_that_never_showed_is_said(tmp_path: Path) -> None:
+    """With two stages there is one front stage, and it is the first."""
+    never = "warning: the fault never showed: every row is as in a sound run"
+    common = ("--fault", "settle-first-stage-only", "--schedules", "0", "--requests", "2")
+    assert never in simulate(*common, "--stages", "2", "-o", str(tmp_path / "two.arrow")).stderr
+    assert never not in simulate(*common, "--stages", "3", "-o", str(tmp_path / "three.arrow")).stderr
+
+
 def test_the_faults_are_listed() -> None:
     entries = json.loads(simulate("--list-faults", "--format", "json").stdout)
     assert [entry["name"] for entry in entries] == [fault.name for fault in FAULTS]

@@ -33,6 +33,20 @@ def verdicts(events: list[dict[str, Any]]) -> list[tuple[Report, str]]:
     return [(report, found[recording.pair_of(report)].verdict) for report in reports]
 
 
+def together_is_the_worst_of_each(events: list[dict[str, Any]], each: list[tuple[Report, str]]) -> None:
+    """Or of each alone: what shares memory with another's marks can pass for live in its company only."""
+    of: dict[Any, list[str]] = {}
+    for report, verdict in each:
+        of.setdefault(report.canonical, []).append(verdict)
+    kept = recording.record([batch_from_rows(events)], recording.Settings(), replay=False)
+    races = consequence.judge_races(kept, [report for report, _ in each])
+    for canonical, found in of.items():
+        if races[canonical] != consequence.worst(found):
+            alone = [report for report, _ in each if report.canonical == canonical]
+            own = [consequence.judge(kept, [report]).popitem()[1].verdict for report in alone]
+            assert races[canonical] == consequence.worst(own)
+
+
 class Program:
     """A few queues, a few blocks, and every value a hash of what it was made of."""
 
@@ -117,7 +131,9 @@ def test_dead_changes_nothing_and_live_does() -> None:
     told: Counter[str] = Counter()
     for seed in range(PROGRAMS):
         program = Program(seed)
-        found = [verdict for _, verdict in verdicts(program.tape.rows)]
+        each = verdicts(program.tape.rows)
+        together_is_the_worst_of_each(program.tape.rows, each)
+        found = [verdict for _, verdict in each]
         if not found:
             if seed % 8 == 0:
                 assert not program.differs(), f"seed {seed}: no race, and a schedule differs"

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from hbtrace.checks.strata_grammar import grammar
-from hbtrace.importers.strata import events
+from hbtrace.errors import TraceError
+from hbtrace.importers.strata import events, events_of
 from hbtrace.simulate.strata_logs import write_logs
 from tests.strata.runs import lines, run
 
@@ -82,6 +83,21 @@ BROKEN = {
     "too few on the path": (put(SOUND, "1 on the path", "0 on the path"), "T8", 20),
     "too many rolled back": (put(SOUND, "1 rolled back", "2 rolled back"), "T8", 20),
     "another window after the undo": (put(put(SOUND, "L0 2 1 0", "L0 3 1 0"), "F0 2 1 0", "F0 3 1 0"), "T9", 15),
+    "a verdict twice": (put(SOUND, "0.700 V 0 2 1\n", "0.700 V 0 2 1\n0.710 V 0 2 1\n"), "T6", 9),
+    "a verdict left out": (without(SOUND, 8), "T6", 11),
+    "an undo twice": (put(SOUND, "1.300 U 1 1 0\n", "1.300 U 1 1 0\n1.310 U 1 1 0\n"), "T6", 15),
+    "an undo of a negative count": (put(SOUND, "U 1 1 0", "U 1 -5 0"), "T6", 14),
+    "a launch twice": (put(SOUND, "1.500 F0 2 1 0\n", "1.500 F0 2 1 0\n1.510 L0 2 1 0\n1.520 F0 2 1 0\n"), "T7", 17),
+    "a later stage twice": (put(SOUND, "0.500 F1 0 3 0\n", "0.500 F1 0 3 0\n0.510 L1 0 3 0\n"), "T7", 7),
+    "a later stage of another size": (put(SOUND, "L1 0 3 0", "L1 0 2 0"), "T7", 4),
+    "a window left out": (SOUND.replace(" 2 1 0\n", " 3 1 0\n").replace("V 2 0 0", "V 3 0 0"), "T9", 15),
+    "a number that is not due": (put(put(SOUND, "L0 1 2 1", "L0 5 2 1"), "F0 1 2 1", "F0 5 2 1"), "T9", 5),
+    "a launch on the path before the verdict": (put(SOUND, "L0 1 2 1", "L0 1 2 0"), "T1", 5),
+    "a word that no verdict has": (put(SOUND, "V 2 0 0", "V 2 0 2"), "T2", 19),
+    "more accepted than drafted": (put(SOUND, "V 2 0 0", "V 2 1 0"), "T2", 19),
+    "fewer accepted than none": (put(SOUND, "V 2 0 0", "V 2 -1 0"), "T2", 19),
+    "a window of no tokens": (SOUND.replace(" 2 1 0\n", " 2 0 0\n"), "T2", 19),
+    "a time that runs back": (put(SOUND, "1.700 F1 2 1 0", "1.550 F1 2 1 0"), "T9", 18),
     "a guess after the undo": (put(SOUND, "L0 2 1 0", "L0 2 1 1"), "T9", 15),
 }  # fmt: skip
 
@@ -107,6 +123,21 @@ def test_the_sentences() -> None:
     )
 
 
+def test_of_several_captures_the_line_says_of_which() -> None:
+    steps = SOUND.splitlines(keepends=True)
+    trace, stderr = without("".join(steps[:-1]), 18), put(steps[-1], "1 rolled back", "2 rolled back")
+    stdout = "".join(f"T {n}\n" for n in range(5)) + "DONE 5 10 1.0 2.0 stop 0 0 0\n"
+    rows = list(events_of([_Capture("/logs/pipeline.trace", trace), _Capture("err", stderr), lines(stdout)]))
+    said = [finding.message.partition(":")[0] for finding in grammar(rows)]
+    assert said == ["pipeline.trace, line 18", "err, line 1", "pipeline.trace, line 17"]
+
+
+class _Capture(list[bytes]):
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(lines(text))
+        self.path = path
+
+
 def test_a_right_guess_is_undone_where_the_request_ends() -> None:
     """The engine's own exception: T6 allows it, T8 counts it."""
     text = "".join(SOUND.splitlines(keepends=True)[:8]) + "0.900 U 0 3 0\n"
@@ -116,6 +147,19 @@ def test_a_right_guess_is_undone_where_the_request_ends() -> None:
     )
     assert found(text + summary.format(0, 1)) == []
     assert ("T8", 10) in found(text + summary.format(1, 0))
+
+
+def test_no_line_twice_is_harmless() -> None:
+    """Of a launch, an end, a verdict or an undo."""
+    rows = SOUND.splitlines(keepends=True)
+    for at in range(1, 19):
+        assert found("".join(rows[: at + 1] + rows[at:])), rows[at]
+
+
+def test_a_window_that_the_model_cannot_hold_is_refused() -> None:
+    text = SOUND.replace(" 0 3 0\n", " 0 17 0\n")
+    with pytest.raises(TraceError, match=r"^line 2: L0 has 17 tokens, and at most 16 are played"):
+        found(text)
 
 
 def test_any_line_left_out_or_swapped_is_noticed_or_harmless() -> None:

@@ -93,6 +93,8 @@ def test_what_is_told(text: str) -> None:
         ("the GDN snapshot ring: STRATA_GDN_SPLIT=1, the copy is kept", "refuse"),
         ("asked for the GDN snapshot ring: looking at the device", "unclear"),
         ("the GDN snapshot ring may be used", "unclear"),
+        ("the GDN snapshot ring is on: copies are not needed", "unclear"),
+        ("the GDN snapshot ring is on, STRATA_QFUSE is off", "unclear"),
     ],
 )
 def test_what_is_said_of_the_ring(line: str, what: str) -> None:
@@ -101,13 +103,32 @@ def test_what_is_said_of_the_ring(line: str, what: str) -> None:
     assert found.what == what
 
 
+def test_prefixes_of_a_log_driver_are_learned() -> None:
+    """Time stamps and names before every line, also of standard output alone; a sentence is no prefix."""
+    made = write_logs(run("ring", hashes=True))
+    plain = read_logs([lines(made.mixed)])
+
+    def stamped(text: str) -> list[bytes]:
+        rows = enumerate(text.splitlines(keepends=True))
+        return lines("".join(f"2026-08-01T10:{at // 60:02}:{at % 60:02}Z engine-1 | {row}" for at, row in rows))
+
+    def told(log: Log) -> list[object]:
+        return [(r.tokens, r.done, r.resumed, r.block and len(r.block.steps), r.hash, r.timing) for r in log.requests]
+
+    assert told(read_logs([stamped(made.mixed)])) == told(plain)
+    assert sum(len(request.tokens) for request in plain.requests) > 50
+    apart = read_logs([lines(made.trace), stamped(made.stderr), stamped(made.stdout)])
+    assert told(apart) == told(read_logs([lines(text) for text in (made.trace, made.stderr, made.stdout)]))
+    text = "they said T 5\nDONE 0 5 1.0 2.0 stop 0 0 0\n" + TRACE
+    assert [request.tokens for request in read_logs([lines(text)]).requests[:1]] == [[]]
+    assert read_logs([iter(stamped(made.mixed))]).requests[0].tokens == plain.requests[0].tokens
+
+
 def test_a_line_that_is_not_clear_asks_for_the_mode() -> None:
     text = START.format(2) + "strata serve: the GDN snapshot ring may be used\n" + TRACE
     warnings: list[str] = []
     rows = list(events_of([lines(text)], None, warnings))
-    assert warnings[0] == (
-        "line 2: it does not say clearly whether the snapshot ring is on: 'strata serve: the GDN snapshot ring may be used'"
-    )
+    assert warnings[0].startswith("line 2: it does not say clearly whether the snapshot ring is on: 'strata serve: the")
     assert warnings[1].startswith("no capture tells the mode: copy is assumed")
     assert next(row["attrs"]["mode"] for row in rows if row.get("what") == "strata") == "copy"
     warnings.clear()
@@ -506,3 +527,23 @@ def test_what_stands_behind_its_reply_is_not_the_next_requests() -> None:
     log = read(cut + HASHED.format(62))
     assert [request.hash and request.hash.items["L"] for request in log.requests] == [None, "32", "62"]
     assert log.cut
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_other_line_ends(end: str) -> None:
+    made = write_logs(run("ring", hashes=True)).mixed
+    other = made.replace("\n", end).encode().splitlines(keepends=True) if end == "\r\n" else [
+        made.replace("\n", end).encode()
+    ]  # fmt: skip
+    assert identify(other)
+    assert list(events(other)) == list(events(lines(made)))
+
+
+def test_layers_and_the_numbers_of_a_reply_are_in_the_trace() -> None:
+    text = BLOCK.format(4) + HASHED.format(6) + "STATE_HASH_GDN 0a1b ffff\n" + "DONE 1 5 1.5 2.5 stop 3 4 2\n"
+    said = {row["what"]: row["attrs"] for row in events(lines(text)) if row["ev"] == "note"}
+    assert said["state_hash_layers"] == {"request": 0, "stages": [0], "hashes": ["0a1b", "ffff"]}
+    assert said["reply"] == {
+        "request": 0, "generated": 1, "prompt": 5, "prompt_ms": 1.5, "decode_ms": 2.5, "finish": "stop",
+        "accepted": 3, "offered": 4, "reused": 2,
+    }  # fmt: skip

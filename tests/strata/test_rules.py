@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hbtrace.checks import check
 from hbtrace.checks.strata import rules
 from hbtrace.checks.strata_races import broken_rule
+from hbtrace.checks.strata_rules import TABLE
+from hbtrace.importers.strata import events
 from hbtrace.replay import analyze_events
 from hbtrace.simulate.strata import Request, Run, Shape
+from hbtrace.simulate.strata_logs import write_logs
 from hbtrace.simulate.strata_steps import Step
-from tests.strata.runs import run
+from hbtrace.trace.writer import open_writer
+from tests.strata.runs import lines, run
 
 Event = dict[str, Any]
 
@@ -161,3 +167,31 @@ def test_findings_carry_the_line_of_the_log() -> None:
     assert found[:2] == ("strata.R8", "error")
     assert found.message == "line 6: stage 0: the in-place commit of 0 keeps 4 of 2 tokens"
     assert found.line == 6
+
+
+def judged(rows: list[Event], tmp_path: Path) -> dict[str, str]:
+    """By rule: what became of it, and of how much."""
+    path = str(tmp_path / "run.jsonl")
+    with open_writer(path, force=True) as writer:
+        writer.write_rows(rows)
+    told = {judgement.id.removeprefix("strata."): judgement for judgement in check(path).judgements}
+    return {rule: f"{told[rule].status}: {told[rule].note}" for rule in (*TABLE, "copy", "coverage") if rule in told}
+
+
+def test_a_rule_that_met_nothing_holds_nothing(tmp_path: Path) -> None:
+    copy = judged(run("copy").events, tmp_path)
+    assert copy["R1"] == "not checkable: needs at least one speculative ring commit"
+    ring_only = {*(f"R{n}" for n in range(1, 8)), "P1", "P2", "P3", "W1", "W2", "W3", "W4", "W5", "X2"}
+    ring_only |= {"S1", "S2", "S3", "S4", "S5"}
+    missed = {rule for rule, told in copy.items() if told.startswith("not checkable")}
+    assert missed == {*ring_only, "T8"}
+    ring = judged(run("ring").events, tmp_path)
+    windows = sum(
+        row.get("what") == "window" and (attrs := row["attrs"])["do"] == "launch"
+        and (attrs["stage"], attrs["kind"]) == (0, "decode") for row in run("ring").events
+    )  # fmt: skip
+    assert ring["T1"] == f"holds: {windows} windows"
+    assert {rule for rule, told in ring.items() if told.startswith("not checkable")} == {"T8"}
+    logged = judged(list(events(lines(write_logs(run("ring")).mixed))), tmp_path)
+    assert logged["T8"].startswith("holds: 5 summary lines")
+    assert not judged([{"ev": "backend", "id": 0, "name": "Q"}], tmp_path)
