@@ -85,7 +85,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings, today
     from hbtrace.cli.output import open_output, tell, terminal_width
     from hbtrace.compare import baseline
-    from hbtrace.compare.sides import check_filters, load_side
+    from hbtrace.compare.sides import check_filters, load_side, unproved
 
     known = baseline.read(file)
     suppressions = load_suppressions(given["suppressions"])
@@ -97,7 +97,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     verdict = baseline.check(known, side, today(), options.filters)
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
     if given["require_exercised"]:
-        verdict.errors += baseline.unproved(side, verdict)
+        verdict.errors += unproved(side, verdict)
     with open_output(output, force=force, inputs=(file, *traces), form=given["format"]) as write_out:
         write_out(render_comparison(verdict, {}, given, terminal_width(output)))
     tell(verdict, given["format"])

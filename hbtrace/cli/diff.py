@@ -48,6 +48,7 @@ Examples:
 @replay_options
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the first report of every race, not of new ones only.")
+@click.option("--require-exercised", is_flag=True, help="Exit code 4 if a run or a race of HEAD was not exercised.")
 @click.option("--require-comparable", is_flag=True, help="Exit code 4 if the workloads cannot be compared.")
 @partial_option
 @gate_options("new")
@@ -58,12 +59,13 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     Each is a trace, a folder of traces or a glob; several runs of a side are united. A race that is gone is called
     fixed only where the run could have shown it, otherwise not exercised.
 
-    Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole, 4 not comparable.
+    Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole, 4 not comparable
+    or not exercised, where that was asked for.
     """
     from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings
     from hbtrace.cli.output import open_output, tell, terminal_width
     from hbtrace.compare.diff import diff
-    from hbtrace.compare.sides import check_filters, load_side
+    from hbtrace.compare.sides import check_filters, load_side, unproved
 
     if given["state"] or given["against"]:
         return _arms(base, output, given, force=force)
@@ -79,14 +81,14 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     verdict.warnings += suppressions.complaints() if suppressions is not None else []
     if given["require_comparable"]:
         verdict.errors += verdict.reasons
+    if given["require_exercised"]:
+        verdict.errors += unproved(sides[1], verdict)
     before, after = (side.counters for side in sides)
     workload = {name: (before[name], after[name]) for name in before}
     with open_output(output, force=force, inputs=(base, head), form=given["format"]) as write:
         write(render_comparison(verdict, workload, given, terminal_width(output)))
     tell(verdict, given["format"])
-    if given["require_comparable"] and not verdict.comparable:
-        return 4
-    return exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
+    return 4 if verdict.errors else exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
 
 
 def _arms(base: str | None, output: str | None, given: dict[str, Any], *, force: bool) -> int:

@@ -145,14 +145,6 @@ def check(baseline: Baseline, side: Side, today: date, filters: Filters | None =
     return out
 
 
-def unproved(side: Side, verdict: Verdict) -> list[str]:
-    """What the runs were to show and did not: sentences, none if each run and each known race was exercised."""
-    limited = sum(len(run.paths) for run in side.workloads.values() if run.limits)
-    out = [f"{limited} of {len(side.paths)} runs could not show every race"] if limited else []
-    gone = [finding.ident for finding in verdict.of("not exercised")]
-    return out + ([f"not exercised: {', '.join(gone)}"] if gone else [])
-
-
 def _why_not_fixed(canonical: Signature, side: Side) -> list[str]:
     """What is missing for a race that is gone to be fixed; empty if nothing is.
 

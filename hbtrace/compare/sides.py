@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hbtrace.analysis import Options, Outcome, analyze_source
 from hbtrace.compare.identity import identities, printed_names
@@ -22,6 +23,9 @@ from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.races import KINDS, Report, Signature
 from hbtrace.source import open_source, pasted_reports
 from hbtrace.trace.vocabulary import SUFFIXES
+
+if TYPE_CHECKING:
+    from hbtrace.compare.findings import Verdict
 
 
 @dataclass(slots=True)
@@ -222,3 +226,11 @@ def _tensors_of(outcome: Outcome) -> set[str]:
     reports = (known.report for known in outcome.selection.known.values())
     printed = {name for r in reports for name in printed_names(r.signature, r.canonical) if name is not None}
     return names | set(map(without_slot, names)) | printed
+
+
+def unproved(side: Side, verdict: Verdict) -> list[str]:
+    """What the runs were to show and did not: sentences, none if each run and each known race was exercised."""
+    limited = sum(len(run.paths) for run in side.workloads.values() if run.limits)
+    out = [f"{limited} of {len(side.paths)} runs could not show every race"] if limited else []
+    gone = [finding.ident for finding in verdict.of("not exercised")]
+    return out + ([f"not exercised: {', '.join(gone)}"] if gone else [])

@@ -190,6 +190,19 @@ def test_what_must_be_exercised_was_not(hbtrace, base, tmp_path, name):
         assert (code, "not exercised: R-" in out) == (4, True)
 
 
+@pytest.mark.parametrize("name", UNPROVED)
+def test_what_must_be_exercised_was_not_in_a_diff(hbtrace, base, tmp_path, name):
+    """A race that is gone without a place to be, or two sides that did nothing alike."""
+    trace, other = base[1], write(tmp_path / "other.jsonl", UNPROVED[name])
+    for sides in ([trace, other], [other, other]):
+        code = hbtrace("diff", *sides)[0]
+        strict, out, _ = hbtrace("diff", *sides, "--require-exercised", "--format", "junit")
+        red = "not exercised: R-" in out or "could not show every race" in out
+        assert (code, strict, "<error" in out) == (0, 4 if red else 0, red)
+        assert red or sides == [other, other]
+    assert hbtrace("diff", trace, trace, "--require-exercised")[0] == 0
+
+
 def test_what_must_be_exercised_was(hbtrace, base, tmp_path):
     file, trace = base
     fixed = write(tmp_path / "fixed.jsonl", run("inp_tokens", "inp_pos", waits=True))
