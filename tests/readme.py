@@ -49,7 +49,11 @@ def _help(verb: str) -> str:
 def session(block: str) -> str:
     """A block of `$ command` lines, each with what it prints now: both streams, as a reader sees them."""
     commands = [line for line in block.splitlines() if line.startswith("$ ")]
-    return "".join(f"{command}\n{_printed(command[2:])}" for command in commands)
+    printed = [_printed(command[2:]) for command in commands]
+    for command, output in zip(commands, printed, strict=True):
+        if re.search(r"^hbtrace: ", output, re.MULTILINE):
+            raise ValueError(f"{command} fails: {output}")
+    return "".join(f"{command}\n{output}" for command, output in zip(commands, printed, strict=True))
 
 
 def _printed(command: str) -> str:

@@ -61,15 +61,16 @@ def judge_strata(meter: Meter, found: StrataCoverage) -> Coverage:
 def _nothing(meter: Meter) -> list[Reason]:
     """Why nothing could have raced, the deepest reason alone."""
     if not meter.exercise.queues and not meter.exercise.synchronous and not meter.exercise.hosts:
-        return [("no event of this trace accesses memory", "record the run with the recording library")]
+        todo = "a recorder that tells which memory work reads and writes (`hbtrace record`)"
+        return [("no event of this trace accesses memory", todo)]
     if not meter.async_queues:
-        return [("no asynchronous backend was given work", "offload layers to a device (`-ngl`)")]
+        return [("no asynchronous backend was given work", "offloading layers to a device (`-ngl`)")]
     if meter.serialized:
         hidden = "other races" if meter.reports else "everything"
-        return [(f"each node was waited for, which hides {hidden}", "run without an eval callback")]
+        return [(f"each node was waited for, which hides {hidden}", "a run without an eval callback")]
     actors = len(meter.exercise.queues) + len(meter.exercise.synchronous) + len(meter.exercise.hosts)
     if actors == 1 and not meter.reports:
-        return [("one queue and no host access, so nothing could race", "record what the host does as well")]
+        return [("one queue and no host access, so nothing could race", "recording what the host does as well")]
     if not meter.exercise.computes:
         return []  # another engine's queued work: no ubatches to speak of
     return _closed(meter) if not meter.open_windows else []
@@ -124,9 +125,9 @@ def _lacks(meter: Meter) -> list[Reason]:
     if meter.phases and not counted["prefill"]:
         out.append(("no prefill was seen", "a prompt of several ubatches"))
     if meter.phases and not counted["decode"]:
-        out.append(("no decode was seen", "generate some tokens (`-n 16`)"))
+        out.append(("no decode was seen", "generating some tokens (`-n 16`)"))
     if meter.late:
-        out.append(("the recording began late: ids are used that were never defined", "record from the start"))
+        out.append(("the recording began late: ids are used that were never defined", "recording from the start"))
     return out
 
 

@@ -26,7 +26,7 @@ Examples:
 def command(topic: str | None) -> None:
     """Show the documentation page TOPIC, or without it the list of pages.
 
-    Rendered on a terminal, the page's Markdown as it is elsewhere.
+    On a terminal the page is rendered, elsewhere it is Markdown as it stands.
     """
     from hbtrace.cli.output import show
 
@@ -38,12 +38,26 @@ def command(topic: str | None) -> None:
         return
     text = pages[_name(topic, list(pages))].read_text(encoding="utf-8")
     if sys.stdout.isatty():
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        Console(width=min(Console().width, 120)).print(Markdown(text))
+        _print_rendered(text)
     else:
         click.echo(text, nl=False)
+
+
+def _print_rendered(text: str) -> None:
+    """Markdown on a terminal. Code is not wrapped: what is copied from a page must run."""
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import CodeBlock, Markdown
+    from rich.text import Text
+
+    class Code(CodeBlock):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            lines = str(self.text).rstrip().split("\n")
+            yield Text("\n".join(f"    {line}" for line in lines), style="cyan", no_wrap=True, overflow="ignore")
+
+    class Page(Markdown):
+        elements = {**Markdown.elements, "fence": Code, "code_block": Code}  # noqa: RUF012 - as the base class has it
+
+    Console(width=min(Console().width, 120)).print(Page(text), crop=False)
 
 
 def _pages() -> dict[str, Traversable]:

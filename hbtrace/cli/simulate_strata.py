@@ -45,7 +45,7 @@ Examples:
 @click.option("--fault", "fault_name", metavar="NAME", help="Plant a bug; --list-faults names them.")
 @click.option("--list-faults", is_flag=True, help="List the faults and by what each is found.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", help="How faults are listed.")
-@click.option("--logs", metavar="PREFIX", help="Write PREFIX.trace, .stderr and .stdout as the engine would.")
+@click.option("--logs", metavar="PREFIX", help="Write PREFIX.trace, .stderr and .stdout, too.")
 @click.option("-o", "--output", metavar="FILE", help="The trace: .arrow, .arrows, .jsonl, or - for standard output.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite files.")
 def command(**given: Any) -> None:
@@ -102,7 +102,8 @@ def _tell(run: Run, given: dict[str, Any]) -> None:
 
         saved = saved_each_window(run.shape.layers, run.shape.layer_bytes)
         click.echo(
-            f"each window of a front stage saves a copy of {saved.copied:,} bytes, {saved.traffic:,} read and written",
+            f"the ring spares each window of a front stage a copy of {saved.copied:,} bytes"
+            f" ({saved.traffic:,} read and written)",
             err=True,
         )
     if given["output"] != "-":

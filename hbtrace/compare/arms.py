@@ -234,9 +234,11 @@ def _exercised(verdict: ArmsVerdict, off: Sequence[Log], on: Sequence[Log]) -> N
         verdict.notes.append("state hashes cover stage 0 and the drafter only: later front stages are not in them")
     else:
         verdict.problems.append("no run has a state hash, so no state was compared: record with STRATA_STATE_HASH=1")
-    serial = sum(request.block is None and not request.error for log in (*off, *on) for request in log.requests)
-    if serial:
-        verdict.notes.append(f"{serial} requests without a pipeline trace, served serially or not traced: not covered")
+    serial = [sum(request.block is None and not request.error for log in logs for request in log.requests)
+              for logs in (off, on)]  # fmt: skip
+    if any(serial):
+        told = "requests without a pipeline trace (served serially, or not traced): not covered"
+        verdict.notes.append(f"off {serial[0]}, on {serial[1]} {told}")
 
 
 # speed
@@ -321,7 +323,7 @@ def _tokens_each(request: LoggedRequest) -> float:
 def _speed(name: str, off: tuple[float, ...], on: tuple[float, ...], left: str = "") -> Speed:
     before, after = _mean(off), _mean(on)
     if min(len(off), len(on)) < 2:
-        return Speed(name, off, on, None, "no claim: one run of an arm has no spread (run off, on, on, off)")
+        return Speed(name, off, on, None, "no claim: an arm of one run has no spread (run off, on, on, off)")
     if abs(after - before) <= max(_range(off), _range(on)):
         return Speed(name, off, on, None, "no claim: the spread within an arm is as wide as the difference")
     return Speed(name, off, on, after / before - 1, left)

@@ -110,7 +110,7 @@ class Recorder(Events):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if kind is None:
+        if kind is None or (isinstance(error, SystemExit) and not error.code):
             self.close()
             return
         # The block's own exception is what the caller must see, whatever becomes of the trace.

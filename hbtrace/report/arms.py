@@ -40,7 +40,8 @@ def _speed(speed: Speed) -> str:
     told = f"{speed.claim:+.1%}" if speed.claim is not None else speed.why
     if speed.claim is not None and speed.why:
         told += f" ({speed.why})"
-    return f"  {speed.name}: off {before:.2f}, on {after:.2f}, spread {speed.spread:.2f}: {told}"
+    spread = f", spread {speed.spread:.2f}" if min(len(speed.off), len(speed.on)) > 1 else ""
+    return f"  {speed.name}: off {before:.2f}, on {after:.2f}{spread}: {told}"
 
 
 def document(verdict: ArmsVerdict) -> str:

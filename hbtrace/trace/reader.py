@@ -129,7 +129,8 @@ class Trace:
         try:
             stream = open(self._source, "rb")  # noqa: SIM115 - the Input owns it
         except OSError as error:
-            raise TraceError(f"{self.path}: cannot be opened: {error.strerror}") from None
+            hint = f" (one trace at a time: {self.path}/*.arrow)" if isinstance(error, IsADirectoryError) else ""
+            raise TraceError(f"{self.path}: cannot be opened: {error.strerror}{hint}") from None
         except ValueError as error:  # a NUL in the name
             raise TraceError(f"{self.path!r}: cannot be opened: {error}") from None
         return Input(stream, size_of(stream) or None)  # size 0 may be a pipe or a file of /proc
@@ -174,19 +175,26 @@ def _name(source: os.PathLike[str] | BinaryIO) -> str:
     return os.fspath(source) if isinstance(source, os.PathLike) else str(getattr(source, "name", "<stream>"))
 
 
+_LONGEST_REASON: Final = 200
+"""Characters of it in a warning."""
+
+
 def open_trace(source: str | os.PathLike[str] | BinaryIO) -> Trace:
     """Open a trace by path (`-` is standard input) or from a binary stream. Raises TraceError in one sentence."""
     return Trace(source)
 
 
 def why_stopped(batch: pa.RecordBatch) -> str:
-    """The reason of a recorder's note that it stopped, such as `disk_full`; empty without one."""
+    """The reason of a recorder's note that it stopped, such as `disk_full`, or the exception that ended what it
+    recorded; empty without one."""
     what = batch.column("what")
     if what.null_count == len(what):
         return ""
     for row, word in enumerate(what.to_pylist()):
-        if word == "recording_stopped":
+        if word in ("recording_stopped", "recording_ended"):
             (event,) = rows_from_batch(batch.slice(row, 1))
-            attrs = event.get("attrs")
-            return str(attrs.get("reason", "?")) if isinstance(attrs, dict) else "?"
+            attrs = event["attrs"] if isinstance(event.get("attrs"), dict) else {}
+            if word == "recording_stopped" or "exception" in attrs:
+                reason = str(attrs.get("exception", attrs.get("reason", "?")))
+                return reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 3]}..."
     return ""

@@ -44,6 +44,14 @@ def test_a_recording_that_stopped_is_a_truncated_trace(stopped: str, capfd: pyte
     assert hbtrace(capfd, "diff", stopped, stopped, "--allow-partial")[0] == 0
 
 
+def test_an_engine_that_died_leaves_a_truncated_trace(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    died = {"ev": "note", "what": "recording_ended", "attrs": {"exception": "RuntimeError: GPU lost"}}
+    trace = write(tmp_path / "died.jsonl", [*RACE[:-1], died])
+    code, _, err = hbtrace(capfd, "analyze", trace)
+    assert (code, "stopped before the run ended (RuntimeError: GPU lost)" in err) == (0, True)
+    assert hbtrace(capfd, "diff", trace, trace)[0] == 3
+
+
 def test_one_that_did_not_stop_is_whole(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     whole = write(tmp_path / "whole.jsonl", [*RACE, STOPPED | {"what": "something_else"}])
     _, out, err = hbtrace(capfd, "analyze", whole, "-v")

@@ -58,6 +58,12 @@ def tiny_reader(text):
     return steps
 
 
+def variables():
+    """What `env:` of the job sets."""
+    (text,) = {text for page in PAGES for text in fences(page, "yaml") if "runs-on:" in text}
+    return dict(re.findall(r"^      ([A-Z]+): (.*)$", text, re.MULTILINE))
+
+
 @pytest.fixture
 def job(tmp_path, monkeypatch):
     """Run a script in a checkout with stubs: its exit code."""
@@ -72,7 +78,7 @@ def job(tmp_path, monkeypatch):
         Path(name).chmod(0o755)
     environment = {
         **os.environ, "PATH": f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT),
-        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"), **variables(),
     }  # fmt: skip
 
     def call(script):

@@ -469,9 +469,24 @@ def test_an_exception_in_the_block_ends_the_trace_and_is_passed_on(suffix: str, 
 
     with pytest.raises(KeyError, match="mine"):
         engine()
-    *_, backend, note = read(path)
+    *_, backend, note = read(path, stopped=True)
     assert backend["name"] == "GPU0"
     assert (note["what"], note["attrs"]) == ("recording_ended", {"exception": "KeyError: 'mine'"})
+
+
+@pytest.mark.parametrize(("code", "whole"), [(0, True), (None, True), (3, False), ("no model", False)])
+def test_a_program_that_exits_well_in_the_block_leaves_a_whole_trace(
+    code: object, whole: bool, tmp_path: Path
+) -> None:
+    def engine() -> None:
+        with hbtrace.Recorder(tmp_path / "run.jsonl") as run:
+            run.backend(0, "GPU0")
+            sys.exit(code)  # type: ignore[arg-type]
+
+    with pytest.raises(SystemExit):
+        engine()
+    rows = read(tmp_path / "run.jsonl", stopped=not whole)
+    assert (rows[-1]["ev"] == "backend") == whole
 
 
 def test_the_exception_of_the_block_comes_before_that_of_closing(tmp_path: Path) -> None:
@@ -506,7 +521,7 @@ def test_no_exception_keeps_the_trace_from_its_name(error: Exception, told: str,
         engine()
     assert caught.value is error
     assert os.listdir(tmp_path) == [path.name]
-    assert read(path)[1]["attrs"] == {"exception": told}
+    assert read(path, stopped=True)[1]["attrs"] == {"exception": told}
 
 
 def test_a_trace_gets_its_name_though_its_last_note_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,7 +204,7 @@ def test_the_seeds_speed_comes_out() -> None:
 def test_no_claim_where_the_spread_is_wider() -> None:
     assert rates([57.0, 58.5], [58.22, 58.26]).claim is None
     assert rates([57.0, 58.5], [58.22, 58.26]).why == "no claim: the spread within an arm is as wide as the difference"
-    assert rates([57.8], [58.2]).why.startswith("no claim: one run of an arm has no spread")
+    assert rates([57.8], [58.2]).why.startswith("no claim: an arm of one run has no spread")
 
 
 def test_long_requests_weigh_more() -> None:

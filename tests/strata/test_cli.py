@@ -31,7 +31,7 @@ def test_a_trace_is_written_and_told(tmp_path: Path) -> None:
     told = done.stderr.splitlines()
     assert re.fullmatch(r"ring, 2 stages, 2 windows: result [0-9a-f]{16}", told[0])
     assert told[1] == "0 of 20 random schedules end or show something else"
-    assert told[2] == "each window of a front stage saves a copy of 192 bytes, 384 read and written"
+    assert told[2] == "the ring spares each window of a front stage a copy of 192 bytes (384 read and written)"
     with open_trace(path) as trace:
         assert sum(1 for _ in trace) > 1000
     with pytest.raises(UsageError, match="exists; give -f to overwrite it"):
