@@ -253,7 +253,8 @@ def _speeds(off: Sequence[Log], on: Sequence[Log]) -> list[Speed]:
         left = "" if len(same) == len(requests) else f"over {len(same)} of {len(requests)} requests, of the same work"
         speeds.append(_speed(_RATE, rates[0], rates[1], left))
     elif all(rates := _rates(off, on, requests)):
-        why = f"not comparable: {_other_work(0, [*off, *on])}" + (", and others" if len(requests) > 1 else "")
+        differing = [why for number in requests if (why := _other_work(number, [*off, *on]))]
+        why = f"not comparable: {differing[0]}" + (", and others" if len(differing) > 1 else "")
         speeds.append(Speed(_RATE, rates[0], rates[1], None, why))
     for number in requests:
         found = _prompt_speed(number, off, on)

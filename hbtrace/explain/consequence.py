@@ -147,6 +147,9 @@ class _Flow:
         self._last_row: dict[int, int] = {}
         for (row, _), bit in self._bits.items():
             self._last_row[bit] = max(self._last_row.get(bit, row), row)
+        for (row, _), left in self._memories.items():
+            for bit, _ in left:
+                self._last_row[bit] = max(self._last_row.get(bit, row), row)
         self._read_spaces = _read_spaces(recording)
         self._rows = {row for row, _ in (*self._bits, *self._memories)}
         self._marks: dict[int, Marks] = {}

@@ -221,7 +221,7 @@ def test_what_the_runs_exercised_is_in_every_format(apart, capsys):
         told = {}
         for form in FORMATS:
             given = {"format": form, "fail_on": "new", "suppressions": None, "verbose": False}
-            told[form] = render_comparison(verdict, {}, given)
+            told[form] = render_comparison(verdict, {}, given, None)
         assert len(json.loads(told.pop("json"))["coverage"]) == len(sides)
         tell(verdict, "json")
         assert capsys.readouterr().err == ""

@@ -222,6 +222,14 @@ def test_other_tokens_a_window_are_not_comparable() -> None:
     assert compare(off, faster).speeds[1].claim == pytest.approx(-0.2475)
 
 
+def test_a_rate_that_no_request_allows_names_one_that_differs() -> None:
+    """Request 0 is of the same work, and took no time: what keeps the rates apart is the other one."""
+    off = [log(request(0, ms=0.0), request(1, windows=2))] * 2
+    on = [log(request(0, ms=0.0), request(1, windows=1), ring=True)] * 2
+    (rate, *_) = compare(off, on).speeds
+    assert rate.why == "not comparable: request 1 has 1 and 2 windows"
+
+
 def speeds(off: list[str], on: list[str]) -> list[tuple[float | None, str]]:
     """Two runs of each arm, the second a bit slower."""
 

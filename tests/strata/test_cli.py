@@ -121,6 +121,11 @@ def test_every_rule_and_fault_is_documented() -> None:
     }
 
 
+def test_the_notes_of_state_hashes_are_documented() -> None:
+    words = set(re.findall(r"`([^`\n]+)`", PAGE))
+    assert {"state_hash_items", "state_hash_layers", "hashes", "stages"} <= words
+
+
 def test_a_run_that_exercised_nothing_says_so(tmp_path: Path) -> None:
     simulate("--requests", "1", "--seed", "5", "--force-miss", "0", "-o", str(tmp_path / "short.arrow"))
     (found,) = [found for found in check(str(tmp_path / "short.arrow")).findings if found.id == "strata.coverage"]

@@ -47,6 +47,28 @@ def together_is_the_worst_of_each(events: list[dict[str, Any]], each: list[tuple
             assert races[canonical] == consequence.worst(own)
 
 
+def test_memory_that_two_writes_left_is_marked_after_a_read_of_the_same_race() -> None:
+    """The approximate read in between does not decide for the race: what is in memory at the end does."""
+    events: list[dict[str, Any]] = [
+        {"ev": "buffer", "id": 0, "name": "B", "size": 16},
+        {"ev": "tensor", "id": 1, "name": "a", "buffer": 0, "offset": 6, "size": 2},
+        {"ev": "tensor", "id": 2, "name": "b", "buffer": 0, "offset": 14, "size": 2},
+        {
+            "ev": "kernel", "backend": 0, "reads": [{"buffer": 0, "offset": 6, "size": 9, "approx": True}],
+            "writes": [{"buffer": 0, "offset": 3}],
+        },
+        {"ev": "host_access", "reads": [{"tensor": 2, "approx": True}]},
+        {"ev": "set_async", "backend": 2, "tensor": 1, "offset": 1},
+    ]
+    kept = recording.record([batch_from_rows(events)], recording.Settings())
+    each = consequence.judge(kept, kept.reports)
+    told: dict[Any, list[str]] = {}
+    for report in kept.reports:
+        told.setdefault(report.canonical, []).append(each[recording.pair_of(report)].verdict)
+    assert "live" in {consequence.worst(found) for found in told.values()}
+    assert consequence.judge_races(kept, kept.reports) == {race: consequence.worst(of) for race, of in told.items()}
+
+
 class Program:
     """A few queues, a few blocks, and every value a hash of what it was made of."""
 
