@@ -37,7 +37,7 @@ demo: $(DEMO) ## Find the race of a sample trace, and none in its mended twin
 	@printf '\nWhat the samples show: sample_traces/README.md. How it decides: %s/hbtrace docs rules\n' $(BIN)
 
 test: $(STAMP) ## Run the tests
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(STAMP) ## Lint and check types
 	$(BIN)/ruff check

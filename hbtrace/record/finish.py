@@ -10,12 +10,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from hbtrace.errors import HbtraceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_UNREADABLE: Final = (OSError, ValueError, KeyError, TypeError)
+"""Of a row of a spool, which may be cut or gone: one that is bad must not take the other traces with it."""
 
 
 @dataclass
@@ -58,9 +61,12 @@ class Recorded:
 def spools(prefix: Path) -> list[Path]:
     """The spools that belong to an output, in any order."""
     beginning = f"{prefix.name}."
-    if not prefix.parent.is_dir():  # the program has moved it away
-        return []
-    return [path for path in prefix.parent.iterdir() if path.name.startswith(beginning) and path.suffix == ".jsonl"]
+    return [path for path in _beside(prefix) if path.name.startswith(beginning) and path.suffix == ".jsonl"]
+
+
+def _beside(path: Path) -> list[Path]:
+    """What its folder holds; nothing where the program has moved the folder away."""
+    return list(path.parent.iterdir()) if path.parent.is_dir() else []
 
 
 def trace_path(output: Path, number: int) -> Path:
@@ -72,7 +78,7 @@ def further_traces(output: Path) -> list[Path]:
     """What stands where the traces of a second process and of later ones go, in their order."""
     beginning = f"{output.stem}."
     found = {}
-    for path in output.parent.iterdir():
+    for path in _beside(output):
         digits = path.stem.removeprefix(beginning)
         if digits.isdecimal() and int(digits) > 1 and path.name == trace_path(output, int(digits)).name:
             found[int(digits)] = path
@@ -122,25 +128,23 @@ def _claimed(spool: Path) -> Iterator[BinaryIO]:
 
 
 def _start(spool: Path) -> tuple[str, float, str]:
-    """When its process began to record, by its first row; files whose first row is cut come last."""
-    with spool.open("rb") as stream:
-        line = stream.readline(1 << 20)
+    """When its process began to record, by its first row; files whose first row cannot be read come last."""
     try:
-        meta = json.loads(line)
+        with spool.open("rb") as stream:
+            meta = json.loads(stream.readline(1 << 20))
         return str(meta["started_at"]), float(meta["pid"]), spool.name
-    except (ValueError, KeyError, TypeError):
+    except _UNREADABLE:
         return "~", 0.0, spool.name
 
 
 def _last_words(spool: Path) -> str:
-    """Why its recording ended early, by its last row; empty if it did not."""
-    with spool.open("rb") as stream:
-        stream.seek(max(0, stream.seek(0, os.SEEK_END) - 4096))
-        line = stream.read().rstrip(b"\n").rpartition(b"\n")[2]
+    """Why its recording ended early, by its last row; empty if it did not, or if that cannot be read."""
     try:
-        row = json.loads(line)
+        with spool.open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - 4096))
+            row = json.loads(stream.read().rstrip(b"\n").rpartition(b"\n")[2])
         return str(row["attrs"]["reason"]) if row["what"] == "recording_stopped" else ""
-    except (ValueError, KeyError, TypeError):
+    except _UNREADABLE:
         return ""
 
 

@@ -151,8 +151,8 @@ def _cell(lane: Lane, found: Explanation) -> str:
 def _consequence(found: Explanation) -> list[str]:
     consequence = found.consequence
     lines = [f"consequence: {consequence.verdict}: {consequence.why}"]
-    if consequence == DOUBTFUL and found.trail.doubt >= 0:
-        row = found.trail.doubt
+    row = _doubt_row(found)
+    if row >= 0:
         lines.append(f"  the first such range is in row {row}: {found.words.get(row, '')}")
     sizes = found.trail.sizes
     if consequence.verdict == "dead" and sizes:
@@ -160,6 +160,11 @@ def _consequence(found: Explanation) -> list[str]:
         last = sizes[-1][0]
         lines.append(f"  {count(spread, 'byte')} can hold another value at most, until row {last} overwrites it")
     return lines
+
+
+def _doubt_row(found: Explanation) -> int:
+    """The row of the first approximate range that leaves the race unknown; -1 where none does."""
+    return found.trail.doubt if found.consequence == DOUBTFUL else -1
 
 
 def _mend(found: Explanation) -> list[str]:
@@ -179,6 +184,8 @@ def document(found: Explanation) -> bytes:
         "report": report_object(found.report, found.ident)
         | {"cause": found.cause.ident, "consequence": found.consequence.verdict},
         "others": found.others,
+        "races": found.races,
+        "means": found.means,
         "window": {"events": found.window.events, "time": found.window.time},
         "around": {
             name: [{"row": row, "text": found.words.get(row, "")} for row in rows]
@@ -201,6 +208,7 @@ def document(found: Explanation) -> bytes:
         },
         "consequence": {
             "verdict": found.consequence.verdict, "why": found.consequence.why, "row": found.consequence.row,
+            "doubt_row": _doubt_row(found),
         },
         "mend": {"short": found.advice.short, "text": found.advice.text, "whatif": list(found.advice.rules)},
     }  # fmt: skip

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hbtrace
+from hbtrace.explain.triage import triage
 from hbtrace.report import explain as report
+from hbtrace.report import triage as triage_report
 
-INTEGRATED = str(Path(__file__).parents[2] / "sample_traces/integrated.arrow")
+ROOT = Path(__file__).parents[2]
+INTEGRATED = str(ROOT / "sample_traces/integrated.arrow")
 
 
 def explained(trace: str, ident: str) -> str:
@@ -21,6 +26,33 @@ def test_what_else_an_id_means() -> None:
     assert "\n  ... and 29 more reports of this cause (5 distinct races)\n" in explained(INTEGRATED, "C-5e8c8b")
     assert "\n  ... and 5 more reports of this race\n" in explained(INTEGRATED, "R-e3a290")
     assert "more report" not in explained(INTEGRATED, "431")
+
+
+@pytest.mark.parametrize(
+    ("ident", "told"), [("C-5e8c8b", (29, 5, "cause")), ("R-e3a290", (5, 1, "race")), ("431", (0, 1, "race"))]
+)
+def test_the_document_says_what_else_an_id_means(ident: str, told: tuple[int, int, str]) -> None:
+    found = json.loads(report.document(hbtrace.explain_race(INTEGRATED, ident)))
+    assert (found["others"], found["races"], found["means"]) == told
+
+
+def keys(value: Any) -> set[str]:
+    """All keys at any depth, but for those that are actors' names."""
+    if isinstance(value, dict):
+        return {key for name, inner in value.items() for key in ({name} if name == "knew" else {name, *keys(inner)})}
+    return {key for inner in value for key in keys(inner)} if isinstance(value, list) else set()
+
+
+@pytest.mark.parametrize("verb", ["triage", "explain"])
+def test_every_key_of_the_documents_is_explained(verb: str) -> None:
+    page = (ROOT / "hbtrace/docs/output.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## `{verb} --format json`\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)
+    if verb == "triage":
+        whole = json.loads(triage_report.document(triage(INTEGRATED))) | {"reports": []}
+    else:
+        whole = json.loads(report.document(hbtrace.explain_race(INTEGRATED, "C-5e8c8b"))) | {"report": {}}
+    explained = set(re.findall(r"`([a-z_]+)`", section))
+    assert keys(whole) - explained <= {"format", "path", "trace"}
 
 
 def test_a_row_can_have_several_races(tmp_path: Path) -> None:
@@ -44,7 +76,7 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> str:
 
 @pytest.mark.parametrize("where", ["reads", "writes"])
 def test_the_approximate_range_that_decides_is_named(tmp_path: Path, where: str) -> None:
-    def run(*, approx: bool) -> str:
+    def run(*, approx: bool) -> tuple[str, int]:
         doubtful = {"ev": "kernel", "backend": 0, "reads": [{"tensor": 1}], "writes": [{"tensor": 2}]}
         doubtful[where] = [doubtful[where][0] | {"approx": approx}]  # type: ignore[index]
         rows = [
@@ -56,12 +88,15 @@ def test_the_approximate_range_that_decides_is_named(tmp_path: Path, where: str)
             {"ev": "synchronize", "backend": 0},
             {"ev": "tensor_get", "tensor": 2},
         ]
-        return explained(written(tmp_path, rows), "7")
+        found = hbtrace.explain_race(written(tmp_path, rows), "7")
+        return report.render(found), json.loads(report.document(found))["consequence"]["doubt_row"]
 
-    text = run(approx=True)
+    text, row = run(approx=True)
+    assert row == 8
     assert "\nconsequence: unknown: an approximate range decides whether what it changes is read\n" in text
     assert "\n  the first such range is in row 8: " in text
     (tmp_path / "run.jsonl").unlink()
-    text = run(approx=False)
+    text, row = run(approx=False)
+    assert row == -1
     assert "\nconsequence: live: " in text
     assert "such range" not in text

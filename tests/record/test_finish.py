@@ -78,6 +78,21 @@ def test_traces_of_further_processes_are_known_by_their_names(tmp_path: Path) ->
     assert [path.name for path in further_traces(tmp_path / "run.arrow")] == ["run.2.arrow", "run.10.arrow"]
 
 
+def test_a_folder_that_is_gone_has_no_traces(tmp_path: Path) -> None:
+    assert further_traces(tmp_path / "gone" / "run.arrow") == []
+    assert _finished(tmp_path / "gone" / "run.arrow") == []
+
+
+def test_a_spool_that_cannot_be_opened_leaves_the_others_their_traces(tmp_path: Path) -> None:
+    output = tmp_path / "run.arrow"
+    output.with_name("run.arrow.spool.6.jsonl").symlink_to(tmp_path / "gone")
+    _spool(output, _note("a"))
+    whole, failed = _finished(output)
+    assert (whole.path.name, whole.failure, whole.rows) == ("run.arrow", "", 2)
+    assert "No such file" in failed.failure
+    assert failed.stopped == ""
+
+
 def test_a_trace_that_an_earlier_recording_left_is_named_and_kept(tmp_path: Path) -> None:
     output = tmp_path / "run.arrow"
     for number in (2, 3):

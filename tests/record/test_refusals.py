@@ -247,6 +247,14 @@ def test_damaged_headers_are_no_programs(tmp_path: Path) -> None:
         assert elf is None or elf.interpreter is None or elf.bits == 64
 
 
+def test_a_folder_that_the_program_moves_away_leaves_it_its_status(tmp_path: Path) -> None:
+    folder = tmp_path / "moved"
+    folder.mkdir()
+    done = hbtrace("record", "-o", folder / "run.arrow", "--", "sh", "-c", f"mv {folder} {folder}.away; exit 5")
+    assert done.returncode == 5, done.stderr
+    assert "nothing was recorded: sh never called ggml" in done.stderr
+
+
 def test_a_spool_that_cannot_be_opened_is_told_by_the_process(recorder: Recorder) -> None:
     # As where the program runs as another user. Here its folder is gone by then.
     folder = recorder.folder / "gone"
