@@ -62,7 +62,7 @@ def _nothing(meter: Meter) -> list[Reason]:
     """Why nothing could have raced, the deepest reason alone."""
     if not meter.exercise.queues and not meter.exercise.synchronous and not meter.exercise.hosts:
         todo = "a recorder that tells which memory work reads and writes (`hbtrace record`)"
-        return [("no event of this trace accesses memory", todo)]
+        return [("no event of this trace accesses live memory", todo)]
     if not meter.async_queues:
         return [("no asynchronous backend was given work", "offloading layers to a device (`-ngl`)")]
     if meter.serialized:

@@ -119,6 +119,8 @@ class _WithoutPandas:
 def main() -> None:
     """The console script: run a verb, end with its exit code."""
     sys.meta_path.insert(0, _WithoutPandas())
+    if sys.stderr is None:  # started with it closed, `2>&-`: a file must not get its number, nor what is said there
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     if sys.stdout is None:  # started with it closed: `>&-`
         sys.exit(_say("standard output is closed", 2))
     if hasattr(sys.stdout, "reconfigure"):

@@ -65,7 +65,7 @@ def render(baseline: Baseline) -> str:
 
 def read(path: str) -> Baseline:
     """Read a baseline. Raises UsageError with the line of what is wrong."""
-    file = TomlFile(path, "race", f"make it with `hbtrace baseline write TRACE... -o {path}`")
+    file = TomlFile(path, "race", "" if path == "-" else f"make it with `hbtrace baseline write TRACE... -o {path}`")
     version = file.top.pop("format", None)
     if type(version) is not int or version != FORMAT:
         raise file.wrong_top("format", f"is no baseline of this version: its first line must be `format = {FORMAT}`")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hbtrace.explain.recording import Recording
 from hbtrace.replay.kernel import Clock
 from hbtrace.replay.order import Clocks
-from hbtrace.replay.program import JOIN, QUEUE, RECORD, RELEASE, WAIT
+from hbtrace.replay.program import DROP, END, JOIN, QUEUE, RECORD, RELEASE, WAIT
 from hbtrace.replay.races import Report
 
 NEVER = -1
@@ -78,6 +78,8 @@ class _Walk:
         )  # fmt: skip
 
     def _snap(self, op: int, actor: int, row: int) -> None:
+        if op in (DROP, END):  # these name a slot or a space, and no actor
+            return
         for name, side in (("earlier", self._report.earlier), ("current", self._report.current)):
             known = self._clocks.actors.get(actor, {})
             same = row == side.row and self._recording.actors[actor] == side.actor

@@ -79,14 +79,14 @@ class Exercise:
 
     @property
     def idle(self) -> bool:
-        """Whether no event accesses memory."""
+        """Whether no event accesses live memory."""
         return not self.queues and not self.synchronous and not self.hosts
 
     def remarks(self) -> list[str]:
         """Sentences for a reader of a clean verdict, none if there is nothing to say."""
         actors = len(self.queues) + len(self.hosts)
         if self.idle:
-            return ["not exercised: no event of this trace accesses memory"]
+            return ["not exercised: no event of this trace accesses live memory"]
         if not self.queues and len(self.hosts) <= 1:
             return ["not exercised: no asynchronous backend was given work, so nothing could race"]
         if actors + len(self.synchronous) == 1:

@@ -131,7 +131,7 @@ def test_jsonl_does_not_call_a_run_clean_that_could_not_have_raced(hbtrace, tmp_
     path.write_text('{"ev":"meta","version":1}\n')
     code, out, err = hbtrace("analyze", path, "--format", "jsonl")
     assert (code, out) == (0, "")
-    assert err == f"note: {path}: not exercised: no event of this trace accesses memory\n"
+    assert err == f"note: {path}: not exercised: no event of this trace accesses live memory\n"
     assert hbtrace("analyze", INTEGRATED, "--format", "jsonl")[2] == ""
 
 

@@ -171,6 +171,12 @@ def test_a_closed_standard_output_is_told() -> None:
     assert_one_sentence(done, 2)
 
 
+def test_closed_standard_error_costs_no_result() -> None:
+    command = ["sh", "-c", '"$0" -m hbtrace analyze "$1" "$1" 2>&-', sys.executable, SEED]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout.count(b"RACE (")) == (1, 2)
+
+
 def test_interrupt() -> None:
     with subprocess.Popen(
         [*HBTRACE, "analyze", "-"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -68,10 +68,23 @@ def set_up() -> list[dict[str, Any]]:
 
 
 def written(folder: Path, rows: list[dict[str, Any]]) -> str:
+    folder.mkdir(exist_ok=True)
     path = str(folder / "run.jsonl")
     with hbtrace.open_writer(path) as out:
         out.write_rows(rows)
     return path
+
+
+def test_a_buffer_freed_under_a_queue_whatever_its_number(tmp_path: Path) -> None:
+    """The end of a space names no actor, though its number may be that of one or of none."""
+    more = [{"ev": "buffer", "id": k, "name": "GPU0", "size": 16} for k in (1, 2, 3)]
+    for freed in (0, 3):
+        work = {"ev": "kernel", "backend": 0, "reads": [{"buffer": freed, "offset": 0, "size": 16}]}
+        path = written(tmp_path / str(freed), [*set_up(), *more, work, {"ev": "buffer_free", "buffer": freed}])
+        (found,) = hbtrace.analyze(path)
+        told = report.render(hbtrace.explain_race(path, str(found.current.row)))
+        assert "HOST (buffer_free) does not wait for GPU0" in told
+        assert f"BREAKS before row {found.current.row}" in told
 
 
 @pytest.mark.parametrize("where", ["reads", "writes"])

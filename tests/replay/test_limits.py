@@ -60,7 +60,7 @@ def test_a_buffer_of_zero_bytes_takes_no_access():
 def test_a_trace_of_definitions_says_that_nothing_was_exercised():
     replay = Replay([batch_from_rows([Q0, Q1, buffer(64)])])
     assert list(replay) == []
-    assert replay.exercise.remarks() == ["not exercised: no event of this trace accesses memory"]
+    assert replay.exercise.remarks() == ["not exercised: no event of this trace accesses live memory"]
 
 
 def test_one_event_with_very_many_ranges():
