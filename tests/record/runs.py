@@ -20,7 +20,7 @@ from hbtrace.trace.reader import open_trace
 Event = dict[str, Any]
 _STEERING = {
     "LIBS", "PLUGIN", "MODEL", "LAYERS", "THREADS", "FLASH", "REPEATS", "PROMPT", "LENGTHS", "UBATCH", "CONTEXT",
-    "DECODE", "CALLBACK",
+    "DECODE", "CALLBACK", "ROUNDS", "ENDS",
 }  # fmt: skip
 
 

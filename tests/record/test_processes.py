@@ -15,6 +15,7 @@ from hbtrace.record.build import library
 from hbtrace.record.launch import Options, environment_for
 from tests.record import engine as engines
 from tests.record.runs import Recorder, Run, events_of, hbtrace, start_hbtrace
+from tests.registry import MissingError
 
 
 @pytest.fixture(scope="module")
@@ -258,3 +259,16 @@ def test_a_fork_writes_its_own(recorder: Recorder) -> None:
     assert set(scheduler["backends"]) <= {event["id"] for event in second if event["ev"] == "backend"}
     assert [event["n"] for event in second if event["ev"] == "ubatch"] == list(range(23))
     assert {event.get("thread", 0) for event in second} == {0}
+
+
+def test_a_fork_between_an_allocation_and_its_inputs_knows_the_scheduler(recorder: Recorder) -> None:
+    try:
+        program = engines.build_fork(recorder.engine)
+    except MissingError as error:
+        pytest.skip(str(error))
+    run = recorder.record(command=[program], FORK_CHILD="1", FORK_WAITS="1")
+    assert run.output == "7 3\n"
+    second = events_of(run.trace.with_name("run.2.arrow"))
+    (scheduler,) = (event for event in second if event["ev"] == "sched")
+    (ubatch,) = (event for event in second if event["ev"] == "ubatch")
+    assert ubatch["sched"] == scheduler["id"] == 0

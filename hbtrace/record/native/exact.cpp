@@ -18,6 +18,7 @@
 #include <atomic>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "store_width.hpp"
 
@@ -29,6 +30,7 @@ constexpr uintptr_t page = 4096;
 constexpr size_t most_stores = size_t(1) << 20;
 constexpr size_t most_runs = 1024;
 constexpr size_t most_areas = 1024;
+constexpr int most_layers = 4;
 constexpr greg_t trap_flag = 0x100;
 constexpr greg_t write_fault = 2;
 
@@ -44,16 +46,19 @@ struct Area {
     Buffer buffer;
 };
 
-// What the handlers read. It changes only while nothing is protected.
+// What the handlers read. `areas` changes only while nothing is protected and no thread is between the two signals.
 struct State {
     std::mutex bracket;
-    std::vector<Area> areas;  // never grows beyond its first room: a late handler may still look
+    std::vector<Area> areas;
     Store * stores = nullptr;
     size_t count = 0;
     size_t lost = 0;
     std::atomic<bool> armed{false};
-    std::atomic<int> stepping{0};  // threads between the two signals
-    struct sigaction old_fault, old_trap;
+    std::atomic<int> inside{0};        // threads in `on_fault`, or between the two signals
+    std::atomic<unsigned> changes{0};  // begins and ends of protection: odd while anything may be protected
+    struct sigaction old_faults[most_layers] = {};
+    int layers = 0;
+    struct sigaction old_trap = {};
 };
 
 State & state() {
@@ -64,8 +69,12 @@ State & state() {
 // The thread whose bracket it is, and the page that a thread has open for the instruction it is stepping over.
 thread_local bool owner __attribute__((tls_model("initial-exec")));
 thread_local uintptr_t open_page __attribute__((tls_model("initial-exec")));
-// Where a fault of this thread was met that seemed not ours.
-thread_local uintptr_t foreign __attribute__((tls_model("initial-exec")));
+// The last fault of this thread that seemed not ours, and the `changes` at that time.
+struct Foreign {
+    uintptr_t address;
+    unsigned changes;
+};
+thread_local Foreign foreign __attribute__((tls_model("initial-exec")));
 
 bool is_guarded(uintptr_t address) {
     for (const Area & area : state().areas) {
@@ -95,57 +104,113 @@ void note_store(uintptr_t address, const void * instruction) {
     all.stores[all.count++] = {address, instruction, width.bytes, width.sure};
 }
 
-void on_fault(int, siginfo_t * info, void * context) {
-    auto & registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
-    auto address = reinterpret_cast<uintptr_t>(info->si_addr);
-    if (!state().armed || !is_guarded(address) || (registers[REG_ERR] & write_fault) == 0) {
-        // The page may have been opened since: then the instruction goes through now. If it does not, the fault is not
-        // ours, and it is tried again and meets whoever was there before us.
-        if (foreign == address) sigaction(SIGSEGV, &state().old_fault, nullptr);
-        foreign = address;
-        return;
+void end_step(greg_t * registers) {
+    registers[REG_EFL] &= ~trap_flag;
+    if (state().armed) set_pages(open_page, PROT_READ);
+    open_page = 0;
+}
+
+// What is not ours is for whoever was there before us. Ours stays: other threads' pages are still protected.
+void pass_on(const struct sigaction & old, int signal, siginfo_t * info, void * context) {
+    bool sent = info->si_code <= 0;  // by `kill`: no instruction is tried again
+    if (old.sa_flags & SA_SIGINFO) {
+        old.sa_sigaction(signal, info, context);
+    } else if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) {
+        old.sa_handler(signal);
+    } else if (old.sa_handler == SIG_DFL || !sent) {
+        sigaction(signal, &old, nullptr);  // ends the program
+        if (sent) raise(signal);
     }
-    foreign = 0;
-    // Another thread's store is a queue's own work or not part of this call; it is let through.
-    if (owner) note_store(address, reinterpret_cast<const void *>(registers[REG_RIP]));
-    open_page = address & ~(page - 1);
-    set_pages(open_page, PROT_READ | PROT_WRITE);
-    registers[REG_EFL] |= trap_flag;
-    state().stepping++;
+}
+
+// Whether the instruction is to be tried again: stepped over, or as it is.
+bool retries(siginfo_t * info, void * context) {
+    State & all = state();
+    greg_t * registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
+    auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+    // A step under way faults again where another thread has closed the page, or where the instruction stores to one
+    // more. It is counted once, and must go on although the bracket ends: that waits for it.
+    bool stepping = open_page != 0;
+    if (!stepping) all.inside++;  // before `armed` is read: `disarm` waits for those that have read it
+    bool write = info->si_code == SEGV_ACCERR && (registers[REG_ERR] & write_fault) != 0;
+    if (write && (stepping || all.armed) && is_guarded(address)) {
+        // Another thread's store is a queue's own work or not part of this call; it is let through.
+        if (owner) note_store(address, reinterpret_cast<const void *>(registers[REG_RIP]));
+        if (stepping) end_step(registers);
+        open_page = address & ~(page - 1);
+        set_pages(open_page, PROT_READ | PROT_WRITE);
+        registers[REG_EFL] |= trap_flag;
+        return true;
+    }
+    if (stepping) end_step(registers);
+    bool changing = !all.armed && all.changes % 2 == 1;
+    Foreign met{address, all.changes};
+    all.inside--;
+    // The page may have been opened since, or will be: then the instruction goes through. If it does not, although
+    // nothing has changed, the fault is not ours.
+    if (changing) return true;
+    bool again = foreign.address == met.address && foreign.changes == met.changes;
+    foreign = met;
+    return !again;
+}
+
+template <int layer> void on_fault(int signal, siginfo_t * info, void * context) {
+    bool sent = info->si_code <= 0;
+    if (sent || !retries(info, context)) pass_on(state().old_faults[layer], signal, info, context);
+}
+
+using Handler = void (*)(int, siginfo_t *, void *);
+constexpr Handler fault_handlers[most_layers] = {on_fault<0>, on_fault<1>, on_fault<2>, on_fault<3>};
+
+// It stays for good: a fault that is on its way when the bracket ends would end the program without it. Where the
+// program has put in its own since, that may call ours as the one before it: so it gets another one of ours before it,
+// or the two would call each other for ever.
+void put_in_fault_handler() {
+    State & all = state();
+    struct sigaction now;
+    sigaction(SIGSEGV, nullptr, &now);
+    if (std::count(fault_handlers, fault_handlers + most_layers, now.sa_sigaction) > 0) return;
+    int layer = std::min(all.layers++, most_layers - 1);
+    all.old_faults[layer] = now;
+    struct sigaction action = now;  // with its mask: it is called with it
+    action.sa_flags = (now.sa_flags & SA_NODEFER) | SA_SIGINFO | SA_ONSTACK;
+    action.sa_sigaction = fault_handlers[layer];
+    sigaction(SIGSEGV, &action, nullptr);
 }
 
 void on_trap(int signal, siginfo_t * info, void * context) {
-    auto & registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
     if (open_page == 0) {
         if (state().old_trap.sa_flags & SA_SIGINFO) state().old_trap.sa_sigaction(signal, info, context);
         return;
     }
-    registers[REG_EFL] &= ~trap_flag;
-    if (state().armed) set_pages(open_page, PROT_READ);
-    open_page = 0;
-    state().stepping--;
+    end_step(static_cast<ucontext_t *>(context)->uc_mcontext.gregs);
+    state().inside--;
 }
 
 void arm() {
+    State & all = state();
+    put_in_fault_handler();
+    sigaction(SIGTRAP, nullptr, &all.old_trap);
+    all.changes++;
     struct sigaction action {};
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-    action.sa_sigaction = on_fault;
-    sigaction(SIGSEGV, &action, &state().old_fault);
     action.sa_sigaction = on_trap;
-    sigaction(SIGTRAP, &action, &state().old_trap);
-    state().armed = true;
+    sigaction(SIGTRAP, &action, nullptr);
+    all.armed = true;
     owner = true;
     guard(PROT_READ);
 }
 
 void disarm() {
-    guard(PROT_READ | PROT_WRITE);
-    state().armed = false;
+    State & all = state();
+    all.armed = false;
     owner = false;
-    // A thread whose second signal met no handler would end the program.
-    while (state().stepping > 0) sched_yield();
-    sigaction(SIGSEGV, &state().old_fault, nullptr);
-    sigaction(SIGTRAP, &state().old_trap, nullptr);
+    // A thread whose second signal met no handler would end the program. One may also have seen `armed` just before,
+    // and close its page now: so the pages are opened behind it.
+    while (all.inside > 0) sched_yield();
+    guard(PROT_READ | PROT_WRITE);
+    sigaction(SIGTRAP, &all.old_trap, nullptr);
+    all.changes++;
 }
 
 // ---- from stores to writes
@@ -286,8 +351,8 @@ Bracket::~Bracket() {
 
 void forget() {
     if (!on()) return;
-    state().stepping = 0;
-    if (state().armed) disarm();
+    state().inside = 0;  // those threads are not here
+    if (state().changes % 2 == 1) disarm();
     new (&state().bracket) std::mutex;  // whoever held it is not here
 }
 
@@ -307,6 +372,7 @@ void write_stores(Inputs & inputs, const void * caller) {
     std::sort(found.begin(), found.end(), [](const Found & a, const Found & b) { return a.first < b.first; });
     std::sort(stores.begin(), stores.end(), [](const Store & a, const Store & b) { return a.address < b.address; });
     all.count = 0;
+    size_t lost = std::exchange(all.lost, 0);  // of this call alone, also where it is not wanted
     if (!wanted()) return;
     for (const Found & one : found) {
         auto data = reinterpret_cast<uintptr_t>(one.input->data);
@@ -319,10 +385,9 @@ void write_stores(Inputs & inputs, const void * caller) {
         }
     }
     write_others(stores, inputs, caller);
-    if (all.lost > 0) {
+    if (lost > 0) {
         std::string attrs;
-        Json(attrs).number("stores", int64_t(all.lost)).close();
-        all.lost = 0;
+        Json(attrs).number("stores", int64_t(lost)).close();
         Row row("note");
         row->text("what", "stores_lost").raw("attrs", attrs);
         row.happen(caller);

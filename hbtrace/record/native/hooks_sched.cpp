@@ -48,12 +48,10 @@ void write_allocation(Scheduler & scheduler, ggml_cgraph * graph, bool reserve, 
     int64_t slot = reserve ? -1 : slot_of(graph);
     if (!reserve) slot_allocated(scheduler, slot);
     if (!wanted() && !reserve) return;
-    std::string ids = "[";
+    std::string ids;
     if (!reserve) {
-        for (const Input & input : scheduler.inputs.list) {
-            if (ids.size() > 1) ids += ',';
-            append_number(ids, tensor_of(input.tensor));
-        }
+        const auto & inputs = scheduler.inputs.list;
+        append_list(ids, inputs.begin(), inputs.end(), [](const Input & input) { return tensor_of(input.tensor); });
     }
     uint64_t uid = uid_offset() < 0 || graph == nullptr ? 0 : field<uint64_t>(graph, uid_offset());
     Row row("sched_alloc");
@@ -61,7 +59,7 @@ void write_allocation(Scheduler & scheduler, ggml_cgraph * graph, bool reserve, 
     if (uid != 0) row->number("graph_uid", int64_t(uid));
     if (slot >= 0) row->number("slot", slot);
     row->flag("reserve", reserve).flag("realloc", realloc);
-    if (!reserve) row->raw("inputs", ids + "]");
+    if (!reserve) row->raw("inputs", ids);
     row.happen(caller);
 }
 

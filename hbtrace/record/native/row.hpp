@@ -10,6 +10,16 @@ namespace hbt {
 void append_number(std::string & out, int64_t number);
 void append_text(std::string & out, std::string_view text);  // quoted and escaped
 
+// `[1,2]`: the number of each item.
+template <class Item, class Number> void append_list(std::string & out, Item first, Item end, Number number) {
+    out += '[';
+    for (Item at = first; at != end; ++at) {
+        if (at != first) out += ',';
+        append_number(out, number(*at));
+    }
+    out += ']';
+}
+
 // An object in brackets, for values inside a row.
 class Json {
   public:

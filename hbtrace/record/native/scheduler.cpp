@@ -54,13 +54,10 @@ int64_t slot_entered(Scheduler & scheduler) {
 }
 
 void define(const Scheduler & scheduler) {
-    std::string ids = "[";
-    for (ggml_backend * backend : scheduler.made.backends) {
-        if (ids.size() > 1) ids += ',';
-        append_number(ids, backend_of(backend));
-    }
+    std::string ids;
+    append_list(ids, scheduler.made.backends.begin(), scheduler.made.backends.end(), backend_of);
     Row row("sched");
-    row->number("id", scheduler.id).raw("backends", ids + "]").number("copies", scheduler.made.copies);
+    row->number("id", scheduler.id).raw("backends", ids).number("copies", scheduler.made.copies);
     if (!scheduler.made.cpu_buffer_type.empty()) row->text("cpu_buffer_type", scheduler.made.cpu_buffer_type);
     row->number("ring", scheduler.made.ring);
     row.define();
@@ -178,6 +175,7 @@ void open_bracket(const void * result, const void * caller) {
     // Never seen: the one that this thread has just allocated for, which is so but for a reused graph of another.
     Scheduler * scheduler = known == all().results.end() ? thread.scheduler : &scheduler_of(known->second);
     if (scheduler == nullptr) return;
+    if (scheduler->id < 0 && scheduler->handle != nullptr) scheduler_of(scheduler->handle);  // in a fork's child
     thread.result = result;
     prepare(*scheduler);
     mark_reuse(*scheduler, caller);

@@ -67,14 +67,6 @@ bool is_again(const Seen & seen, const ggml_tensor * tensor) {
     return seen.made && seen.type == field<int>(tensor, layout()->type) && seen.root == root_id_of(tensor);
 }
 
-void append_list(std::string & out, const int64_t * numbers) {
-    for (int i = 0; i < 4; i++) {
-        out += i == 0 ? '[' : ',';
-        append_number(out, numbers[i]);
-    }
-    out += ']';
-}
-
 std::string flags_of(const ggml_tensor * tensor) {
     uint32_t flags = field<uint32_t>(tensor, layout()->flags);
     std::string list;
@@ -96,10 +88,11 @@ void define(const ggml_tensor * tensor, const Seen & seen, const Buffer * buffer
     if (std::string flags = flags_of(tensor); !flags.empty()) row->raw("flags", "[" + flags + "]");
     row->text("type", real::ggml_type_name(field<int>(tensor, layout()->type)));
     std::string list;
-    append_list(list, seen.shape);
+    auto as_it_is = [](int64_t number) { return number; };
+    append_list(list, seen.shape, seen.shape + 4, as_it_is);
     row->raw("ne", list);
     list.clear();
-    append_list(list, seen.shape + 4);
+    append_list(list, seen.shape + 4, seen.shape + 8, as_it_is);
     row->raw("nb", list);
     row.define();
 }

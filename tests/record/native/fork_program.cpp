@@ -1,6 +1,10 @@
 // A program written for the fork: three ubatches of one graph, which adds its input to a sum on the device. Allocates
 // once, then prepares, writes the input through its pointer, announces that, and computes. Prints the sum, which is 7.
-// Environment: LIBS, PLUGIN, and the stub's.
+// With FORK_CHILD a child of its own also sets the input, right behind the allocation.
+// Environment: LIBS, PLUGIN, FORK_CHILD, and the stub's.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
@@ -46,6 +50,15 @@ int main() {
 
     llm_graph_result result;
     if (!ggml_backend_sched_alloc_graph(scheduler, graph)) return 1;
+    if (std::getenv("FORK_CHILD") != nullptr) {
+        if (pid_t child = fork(); child != 0) {
+            waitpid(child, nullptr, 0);
+        } else {
+            llama_ubatch ubatch{1};
+            result.set_inputs(&ubatch);
+            _exit(0);
+        }
+    }
     for (float value : {1.0f, 2.0f, 4.0f}) {
         ggml_backend_sched_prepare_inputs(scheduler);
         llama_ubatch ubatch{value};
