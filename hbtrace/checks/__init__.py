@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hbtrace.checks.coverage import Coverage, Meter
 from hbtrace.checks.model import SEVERITIES, Finding, Judgement
 from hbtrace.checks.passage import Passage
-from hbtrace.checks.registry import RULES, concerns
+from hbtrace.checks.registry import RULES
 from hbtrace.checks.survey import Survey
 from hbtrace.errors import TraceError
 
@@ -74,7 +74,7 @@ def check_source(
         passage.rows,
         source.dropped_bytes,
         findings,
-        list(filter(concerns, (rule.judgement() for rule in survey.rules))),
+        [judged for rule in survey.rules if not (judged := rule.judgement()).foreign],
         meter.coverage(),
         races,
         len(signatures),

@@ -43,6 +43,8 @@ class Judgement:
     id: str
     status: Literal["findings", "holds", "not checkable"]
     note: str
+    foreign: bool = False
+    """Whether the rule is of an engine that is not in the trace: not even "not checkable", it has no say."""
 
 
 def times(number: int) -> str:

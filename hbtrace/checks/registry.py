@@ -9,10 +9,10 @@ from hbtrace.checks.copies import CopyUnordered
 from hbtrace.checks.hazard import CpuSplitInPlace, InPlaceHazard
 from hbtrace.checks.lives import EventOrder, FreedInFlight, RedundantWait
 from hbtrace.checks.memory import MemoryReuse, UseAfterFree
-from hbtrace.checks.model import Judgement, Rule
+from hbtrace.checks.model import Rule
 from hbtrace.checks.placement import Placement
 from hbtrace.checks.ring import PrepareMissing, PrepareTwice, RingRotation
-from hbtrace.checks.strata_rules import NOTES, STRATA_RULES
+from hbtrace.checks.strata_rules import STRATA_RULES
 from hbtrace.errors import UsageError
 
 SCHEDULER_RULES: Final[tuple[type[Rule], ...]] = (
@@ -35,11 +35,6 @@ SCHEDULER_RULES: Final[tuple[type[Rule], ...]] = (
 """The rules of the ggml scheduler and of backends as such."""
 
 RULES: Final[tuple[type[Rule], ...]] = (*SCHEDULER_RULES, *STRATA_RULES)
-
-
-def concerns(judgement: Judgement) -> bool:
-    """Whether a rule has to do with a trace: those of an engine that is not in it are not even "not checkable"."""
-    return judgement.note != f"needs {NOTES}"
 
 
 def rule(ident: str) -> type[Rule]:

@@ -6,11 +6,12 @@ What it is: a table of ids with title, severity and reason, and the adapter from
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from hbtrace.checks.model import Finding as Found
-from hbtrace.checks.model import Rule, Severity, Tally, count
+from hbtrace.checks.model import Judgement, Rule, Severity, Tally, count
 from hbtrace.checks.strata import Protocol
 from hbtrace.checks.strata_coverage import Exerciser
 from hbtrace.checks.strata_findings import Finding, is_sound
@@ -161,6 +162,10 @@ class StrataRule(Rule):
         if not self.family.notes:
             return self.needs
         return None if self.family.looked.counts[self._looks_at] else f"at least one {self._looks_at}"
+
+    def judgement(self) -> Judgement:
+        judged = super().judgement()
+        return replace(judged, foreign=judged.status == "not checkable" and not self.family.notes)
 
     def seen(self) -> str:
         return count(self.family.looked.counts[self._looks_at], self._looks_at)

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from hbtrace.cli.options import output_options, replay_options
-from hbtrace.errors import UsageError
+from hbtrace.cli.options import output_options, replay_options, settings_of
 
 
 @click.command(
@@ -35,17 +34,13 @@ def command(trace: str, ident: str, output: str | None, force: bool, **given: An
     from hbtrace.cli.progress import watched
     from hbtrace.cli.twice import opened_twice
     from hbtrace.explain.explanation import explain
-    from hbtrace.explain.recording import Settings
-    from hbtrace.explain.triage import find, triage_source
+    from hbtrace.explain.triage import triage_source, wanted_of
     from hbtrace.report import explain as report
 
-    settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
     with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
         source, again = opened_twice(trace)
-        found = triage_source(watched(source), settings)
-        reports = find(found, ident)
-        if not reports:
-            raise UsageError(f"{trace}: no race {ident}; `hbtrace triage {trace} -v` lists them")
+        found = triage_source(watched(source), settings_of(given))
+        reports = wanted_of(found, ident)
         warn(found.warnings)
         explanation = explain(found, reports, again)
         if given["format"] == "json":

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from hbtrace.cli.options import filters_of
+
 if TYPE_CHECKING:
     from hbtrace.analysis import Options
     from hbtrace.compare.findings import Finding, Verdict
@@ -56,15 +58,13 @@ def load_suppressions(path: str | None) -> Suppressions | None:
 def replay_settings(given: dict[str, Any], suppressions: Suppressions | None, limit: int | None) -> Options:
     """The replay's options from those of the command line."""
     from hbtrace.analysis import Options
-    from hbtrace.compare.select import Filters
 
-    names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
     return Options(
         threads=given["threads"],
         skip_weights=given["skip_weights"],
         strict=given["strict"],
         fold_layers=given["fold_layers"],
-        filters=Filters(**{name: given[name] for name in names}),
+        filters=filters_of(given),
         limit=limit,
         suppressions=suppressions,
     )

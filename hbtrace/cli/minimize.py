@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from hbtrace.cli.options import replay_options
-from hbtrace.errors import UsageError
+from hbtrace.cli.options import replay_options, settings_of
 
 
 @click.command(
@@ -30,20 +29,18 @@ def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> i
 
     Exit code: 0, 2 wrong use, or no race with this id, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import refuse_inputs
+    from hbtrace.cli.output import refuse_inputs, warn
     from hbtrace.cli.twice import opened_twice
     from hbtrace.explain.minimize import minimize
-    from hbtrace.explain.recording import Settings
-    from hbtrace.explain.triage import find, triage_source
+    from hbtrace.explain.triage import triage_source, wanted_of
     from hbtrace.trace.writer import open_writer
 
     refuse_inputs(output, (trace,))
-    settings = Settings(given["threads"], given["skip_weights"], given["strict"])
+    settings = settings_of(given)
     source, again = opened_twice(trace)
     found = triage_source(source, settings)
-    reports = find(found, ident)
-    if not reports:
-        raise UsageError(f"{trace}: no race {ident}; `hbtrace triage {trace} -v` lists them")
+    reports = wanted_of(found, ident)
+    warn(source.warnings)
     with open_writer(output, force=force) as writer:
         events = minimize(again(), reports[0], settings)
         writer.write_rows(events)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+if TYPE_CHECKING:
+    from hbtrace.compare.select import Filters
+    from hbtrace.explain.recording import Settings
 
 Command = Callable[..., Any]
 Spans = tuple[tuple[int, int], ...]
@@ -64,6 +68,14 @@ def filter_options(command: Command) -> Command:
     return command
 
 
+def filters_of(given: dict[str, Any]) -> Filters:
+    """The filters, of what `filter_options` handed on."""
+    from hbtrace.compare.select import Filters
+
+    names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
+    return Filters(**{name: given[name] for name in names})
+
+
 def replay_options(command: Command) -> Command:
     """How a trace is replayed. Hands on `strict, skip_weights, threads`."""
     command = click.option(
@@ -73,6 +85,13 @@ def replay_options(command: Command) -> Command:
     )(command)
     command = click.option("--skip-weights", is_flag=True, help="Leave out accesses of weight buffers.")(command)
     return click.option("--strict", is_flag=True, help="Exit code 3 at the first breach of the format.")(command)
+
+
+def settings_of(given: dict[str, Any]) -> Settings:
+    """How to replay for an explanation, of what `replay_options` handed on; not every verb has `fold_layers`."""
+    from hbtrace.explain.recording import Settings
+
+    return Settings(given["threads"], given["skip_weights"], given["strict"], given.get("fold_layers", False))
 
 
 def output_options(formats: Sequence[str]) -> Callable[[Command], Command]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.cli.options import filter_options, filters_of, output_options, replay_options, settings_of
 
 
 @click.command(
@@ -36,18 +36,13 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     from hbtrace.cli.gate import load_suppressions
     from hbtrace.cli.output import open_output, terminal_width, warn
     from hbtrace.cli.progress import watched
-    from hbtrace.compare.select import Filters
-    from hbtrace.explain.recording import Settings
     from hbtrace.explain.triage import triage_source
     from hbtrace.report import triage as report
     from hbtrace.source import open_source
 
-    names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
-    filters = Filters(**{name: given[name] for name in names})
-    settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
     suppressions = load_suppressions(given["suppressions"])
     with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
-        found = triage_source(watched(open_source(trace)), settings, filters, suppressions)
+        found = triage_source(watched(open_source(trace)), settings_of(given), filters_of(given), suppressions)
         if given["format"] == "json":
             write(report.document(found))
         else:

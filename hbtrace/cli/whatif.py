@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.cli.options import filter_options, filters_of, output_options, replay_options, settings_of
 from hbtrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from hbtrace.explain.draft import Entry, Rule
     from hbtrace.explain.whatif import Batches, Side
+    from hbtrace.source import Source
 
 
 @click.command(
@@ -68,18 +69,19 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     if given["fix"] + given["waits"] + bool(rules or given["edge"]) != 1:
         raise UsageError("give rules such as --ring 2, or --fix, or --waits")
     refuse_inputs(output, (trace,))
-    batches, settings, filters = _opened(trace, given)
+    source, batches = _opened(trace)
+    settings, filters = settings_of(given), filters_of(given)
     if given["waits"]:
         if filters or output is not None:
             raise UsageError("--waits looks at all waits and all races: it takes neither filters nor -o")
-        return _weigh(trace, batches, settings, given)
+        return _weigh(trace, source, batches, settings, given)
     before = side_of(batches(), settings, filters) if given["edge"] else None
     json = given["format"] == "json"
     if given["fix"]:
         from hbtrace.explain.fix import fix
 
         fixed = fix(batches, settings, filters)
-        warn(fixed.before.recording.warnings)
+        warn([*source.warnings, *fixed.before.recording.warnings])
         _tell(report.fix_document(fixed, trace) if json else report.render_fix(fixed, trace), output)
         rules = [mend.rule() for mend in fixed.answers[0].mends] if fixed.answers else []
         left = 0 if fixed.answers else fixed.before.races
@@ -87,7 +89,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
         rules += _edges(given, before)
         width = None if output == "-" else terminal_width(None)
         found = whatif(batches, rules, settings, filters, before=before)
-        warn(found.before.recording.warnings)
+        warn([*source.warnings, *found.before.recording.warnings])
         _tell(report.document(found, trace) if json else report.render(found, trace, width), output)
         left = found.after.races
     if output is not None:
@@ -109,12 +111,13 @@ def _tell(comparison: str | bytes, output: str | None) -> None:
         click.echo("\n".join(map(harmless, comparison.split("\n"))), err=True, nl=False)
 
 
-def _weigh(trace: str, batches: Batches, settings: Any, given: dict[str, Any]) -> int:
-    from hbtrace.cli.output import show, terminal_width
+def _weigh(trace: str, source: Source, batches: Batches, settings: Any, given: dict[str, Any]) -> int:
+    from hbtrace.cli.output import show, terminal_width, warn
     from hbtrace.explain.waits import weigh
     from hbtrace.report import whatif as report
 
     weighed = weigh(batches(), settings)
+    warn(source.warnings)
     text = given["format"] != "json"
     show(report.render_waits(weighed, trace, terminal_width(None)) if text else report.waits_document(weighed, trace))
     return 0
@@ -161,11 +164,9 @@ def _edges(given: dict[str, Any], side: Side | None) -> list[Rule]:
     return rules
 
 
-def _opened(trace: str, given: dict[str, Any]) -> tuple[Batches, Any, Any]:
-    """The trace as something that can be read again and again."""
+def _opened(trace: str) -> tuple[Source, Batches]:
+    """The trace, and its batches as something that can be read again and again."""
     from hbtrace.cli.twice import opened_twice
-    from hbtrace.compare.select import Filters
-    from hbtrace.explain.recording import Settings
 
     source, again = opened_twice(trace)
     readings = chain([source.batches], repeat(again))
@@ -173,10 +174,7 @@ def _opened(trace: str, given: dict[str, Any]) -> tuple[Batches, Any, Any]:
     def batches() -> Iterable[pa.RecordBatch]:
         return next(readings)()
 
-    names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
-    filters = Filters(**{name: given[name] for name in names})
-    settings = Settings(given["threads"], given["skip_weights"], given["strict"], given["fold_layers"])
-    return batches, settings, filters
+    return source, batches
 
 
 def _write(path: str, entries: Iterator[Entry], *, force: bool) -> None:

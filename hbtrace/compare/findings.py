@@ -49,7 +49,8 @@ class Verdict:
     reasons: list[str] = field(default_factory=list)
     """Why the sides cannot be compared; empty where they can."""
     errors: list[str] = field(default_factory=list)
-    """A sentence for each trace that could not be read: what is said of the others is not all."""
+    """A sentence for each trace that could not be read, and for each requirement that failed: why the sides cannot be
+    compared (`--require-comparable`), what a run did not exercise (`--require-exercised`)."""
     coverage: dict[str, Worth] = field(default_factory=dict)
     """By side, `base` and `head`, what its runs exercised."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,10 @@ class Filters:
     def accepts_id(self, canonical: Signature, ident: str) -> bool:
         """An id that is whole, or longer by digits of a collision elsewhere, names the same race in every run."""
         return not self.ids or any(is_id_of(pattern, canonical, ident) for pattern in self.ids)
+
+    def shows(self, report: Report, ids: Mapping[Signature, str]) -> bool:
+        """All options. ids: of the distinct races, by canonical signature."""
+        return self.accepts(report) and self.accepts_id(report.canonical, ids[report.canonical])
 
     def used(self) -> list[str]:
         """The options that were given, as they are spelled."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Literal, Protocol
@@ -134,18 +134,22 @@ def _key(report: Report, named: Named) -> Key:
 
 
 def causes_of(
-    recording: Recording, filters: Filters | None = None, suppressed: Collection[Pair] = ()
+    recording: Recording,
+    filters: Filters | None = None,
+    suppressed: Collection[Pair] = (),
+    ids: Mapping[Signature, str] | None = None,
 ) -> list[Cause]:
     """The root causes of a recording's reports, by the row in which each first shows.
 
     Reports that the filters hide, or that are suppressed, count nowhere; which of the others are primary they still
-    decide.
+    decide. ids: of the distinct races, by canonical signature, if they are known already.
     """
     later = consequents(recording)
-    ids = identities({report.canonical for report in recording.reports}) if filters else {}
+    if ids is None:
+        ids = identities({report.canonical for report in recording.reports}) if filters else {}
     found: dict[Key, Cause] = {}
     for index, report in enumerate(recording.reports):
-        if filters and not (filters.accepts(report) and filters.accepts_id(report.canonical, ids[report.canonical])):
+        if filters and not filters.shows(report, ids):
             continue
         if suppressed and pair_of(report) in suppressed:
             continue

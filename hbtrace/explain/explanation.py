@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from hbtrace.errors import UsageError
 from hbtrace.explain.causes import Cause, Window, window_of
 from hbtrace.explain.chain import Chain, chain_of
 from hbtrace.explain.consequence import Consequence, Trail, trail
@@ -16,7 +15,7 @@ from hbtrace.explain.mending import Advice, advice
 from hbtrace.explain.recording import Recording
 from hbtrace.explain.rowtext import rows_in_words
 from hbtrace.explain.schedule import Lines, lines_of
-from hbtrace.explain.triage import Triage, find, triage
+from hbtrace.explain.triage import Triage, triage, wanted_of
 from hbtrace.explain.witness import Witness, witness
 from hbtrace.replay.races import Access, Report
 from hbtrace.source import open_source
@@ -56,16 +55,13 @@ def explain_race(path: str, ident: str, **settings: Any) -> Explanation:
     settings: those of `Settings`, by name. Raises TraceError as `triage` does, UsageError where no race has the id.
     """
     found = triage(path, **settings)
-    reports = find(found, ident)
-    if not reports:
-        raise UsageError(f"{path}: no race {ident}; `hbtrace triage {path} -v` lists them")
-    return explain(found, reports, open_source(path).batches)
+    return explain(found, wanted_of(found, ident), open_source(path).batches)
 
 
 def explain(
     found: Triage, reports: list[Report], batches: Callable[[], Iterable[pa.RecordBatch]]
 ) -> Explanation:
-    """The first of `reports` (see `triage.find`) in full; the trace is read once more for its rows' words."""
+    """The first of `reports` (see `triage.wanted_of`) in full; the trace is read once more for its rows' words."""
     report, recording = reports[0], found.recording
     lines = lines_of(recording)
     cause = next(cause for cause in found.causes if report in cause.reports)

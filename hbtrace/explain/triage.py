@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Any, Final
 
 from hbtrace.compare.identity import identities
 from hbtrace.compare.select import Filters, is_id_of
 from hbtrace.compare.suppressions import Suppressions
-from hbtrace.errors import TraceError
+from hbtrace.errors import TraceError, UsageError
 from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.explain.consequence import DEAD, Consequence, Verdict, judge, judge_races
 from hbtrace.explain.mending import Advice, advice
@@ -116,11 +117,8 @@ def triage_recording(
     ids = identities({report.canonical for report in recording.reports})
     verdicts, races = _judged(recording, partial=partial)
     hidden = _suppressed(recording.reports, suppressions)
-    causes = causes_of(recording, filters, hidden)
-    suppressed = sum(
-        not filters or (filters.accepts(report) and filters.accepts_id(report.canonical, ids[report.canonical]))
-        for report in hidden.values()
-    )
+    causes = causes_of(recording, filters, hidden, ids)
+    suppressed = sum(not filters or filters.shows(report, ids) for report in hidden.values())
     left_out = len(recording.reports) - suppressed - sum(len(cause.reports) for cause in causes)
     verdicts |= judge(recording, _second_look(causes, verdicts, races), partial=partial)
     for cause in causes:
@@ -179,3 +177,11 @@ def find(found: Triage, wanted: str) -> list[Report]:
         if cause.ident == wanted:
             return cause.reports
     return [report for report in found.reports if is_id_of(wanted, report.canonical, found.ids[report.canonical])]
+
+
+def wanted_of(found: Triage, wanted: str) -> list[Report]:
+    """As `find`. Raises UsageError where no race has the id."""
+    reports = find(found, wanted)
+    if not reports:
+        raise UsageError(f"{found.path}: no race {wanted}; `hbtrace triage {quote(found.path)} -v` lists them")
+    return reports

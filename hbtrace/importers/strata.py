@@ -82,7 +82,8 @@ def events_of(
         log.only()
     if not any(request.block is not None for request in log.requests):
         raise TraceError(
-            "no pipeline trace in this Strata log: record with STRATA_PIPELINE_DEBUG=1 and STRATA_PIPELINE_TRACE=FILE"
+            log.crowded or "no pipeline trace in this Strata log: record with STRATA_PIPELINE_DEBUG=1 and"
+            " STRATA_PIPELINE_TRACE=FILE"
         )
     shape = _shape(log, given)
     engine = Engine(shape, [_request(number, logged, shape.stages, log) for number, logged in enumerate(log.requests)])

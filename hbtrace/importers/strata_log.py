@@ -8,7 +8,7 @@ requests alike is given to none of them, or said to be a guess.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import PurePath
@@ -96,6 +96,8 @@ class Log:
     """What could not be given to a request, or only by a guess, as sentences."""
     loose: bool = False
     """Some summaries were given to no request."""
+    crowded: str = ""
+    """Why no pipeline trace was given to a request, where there are too many of both to look at."""
     captures: list[tuple[str, set[str]]] = field(default_factory=list)
     """Each capture's name, and what was found in it in words: a run has each of these once. "" is anything else."""
     places: dict[str, str] = field(default_factory=dict)
@@ -395,12 +397,19 @@ def _give_hashes(log: Log, parts: _Capture, served: Sequence[LoggedRequest]) -> 
     given = match(
         len(parts.hashes), len(served), lambda at, number: _beyond(parts.hashes[at][1], served[number].done)
     )
+    if given is None:
+        log.unassigned.append(_too_many("state hashes", parts.hashes, "requests", served))
+        return
     for (line, found), where in zip(parts.hashes, given, strict=True):
         if where.certain and where.column >= 0:
             served[where.column].hash = found
         else:
             length = found.items.get("L", "?")
             log.unassigned.append(f"line {line}: a state hash with L={length} is of no request that can be told")
+
+
+def _too_many(rows: str, its: Sized, columns: str, others: Sized) -> str:
+    return f"{len(its):,} {rows} and {len(others):,} {columns} are too many to tell which belong together"
 
 
 def _beyond(found: StateHash, done: Done | None) -> int | None:
@@ -452,11 +461,17 @@ def _give_blocks(log: Log, parts: _Capture, served: Sequence[LoggedRequest]) -> 
     """Traces to requests that can have one: by their prompts' lengths, and by who has a summary where that is told."""
     told = any(request.timing is not None for request in served)
     able = [request for request in served if not request.serial and (request.timing is not None or not told)]
-    given = match(
-        len(parts.blocks), len(able), lambda at, number: 0 if _fits(parts.blocks[at], able[number]) else None
-    )
+    given: list[Match] | None
     if len(parts.blocks) == len(able) and all(map(_fits, parts.blocks, able)):
         given = [Match(number, certain=True) for number in range(len(able))]
+    else:
+        given = match(
+            len(parts.blocks), len(able), lambda at, number: 0 if _fits(parts.blocks[at], able[number]) else None
+        )
+    if given is None:
+        log.crowded = _too_many("pipeline traces", parts.blocks, "requests", able)
+        log.unassigned.append(log.crowded)
+        return
     for block, where in zip(parts.blocks, given, strict=True):
         name = f"line {block.line}: a pipeline trace with p0={block.p0}"
         if where.column < 0:
@@ -479,6 +494,10 @@ def _give_timings(log: Log, parts: _Capture, served: Sequence[LoggedRequest]) ->
     given = match(
         len(parts.timings), len(traced), lambda at, number: _windows_of(parts.timings[at][1], traced[number].block)
     )
+    if given is None:
+        log.unassigned.append(_too_many("summaries", parts.timings, "pipeline traces", traced))
+        log.loose = True
+        return
     for (line, timing), where in zip(parts.timings, given, strict=True):
         if where.certain and where.column >= 0:
             traced[where.column].timing, traced[where.column].timing_line = timing, line

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 MOST_PAIRS: Final = 1_000_000
-"""Rows times columns that are looked at; beyond, nothing is certain."""
+"""Rows times columns that are looked at; beyond, nothing is told."""
 
 Cost = Callable[[int, int], int | None]
 """Of a row and a column; None where they cannot be one."""
@@ -26,10 +26,10 @@ class Match(NamedTuple):
     certain: bool
 
 
-def match(rows: int, columns: int, cost: Cost) -> list[Match]:
-    """Each row's column, the earliest where several are as good."""
+def match(rows: int, columns: int, cost: Cost) -> list[Match] | None:
+    """Each row's column, the earliest where several are as good; None for more pairs than are looked at."""
     if rows * columns > MOST_PAIRS:
-        return [Match(-1, False)] * rows
+        return None
     best = _best(rows, columns, cost)
     before = _best(rows, columns, lambda row, column: cost(rows - 1 - row, columns - 1 - column))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any, Final
 
 import orjson
@@ -169,7 +170,7 @@ def _doubt_row(found: Explanation) -> int:
 
 def _mend(found: Explanation) -> list[str]:
     lines = [f"mend: {found.advice.text}"]
-    return lines + [f"  hbtrace whatif {found.path} {rule}" for rule in found.advice.typed]
+    return lines + [f"  hbtrace whatif {quote(found.path)} {rule}" for rule in found.advice.typed]
 
 
 def document(found: Explanation) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from shlex import quote
 from typing import Any, Final
 
 import orjson
@@ -108,7 +109,7 @@ def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
         lines += [*([] if found.left_out else [""]), f"suppressed: {count(found.suppressed, 'report')}"]
     if found.causes and found.path != "-":
         first = found.causes[0]
-        path = found.path
+        path = quote(found.path)
         lines += ["", "next:", f"  hbtrace explain {path} {first.ident}"]
         lines += [f"  hbtrace whatif {path} {rule}" for rule in found.advice(first).typed[:1]]
         lines += [f"  hbtrace whatif {path} --fix"]
@@ -143,7 +144,7 @@ def _open(found: Triage, cause: Cause, width: int | None) -> list[str]:
     advice = found.advice(cause)
     lines = [f"{cause.ident}  {missing_order(cause)}", f"    nature   {cause.nature}: {NATURES[cause.nature]}"]
     lines.append(f"    mend     {advice.text}")
-    lines += [f"    try      hbtrace whatif {found.path} {rule}" for rule in advice.typed]
+    lines += [f"    try      hbtrace whatif {quote(found.path)} {rule}" for rule in advice.typed]
     judged = [c for report in cause.reports if (c := found.consequences.get(pair_of(report))) is not None]
     why = dict.fromkeys(consequence.why for consequence in judged)
     sums = f"{cause.live} live, {cause.dead} dead, {cause.unknown} unknown"

@@ -50,3 +50,16 @@ def test_waits_takes_neither_filters_nor_an_output(
     assert (code, out) == (2, b"")
     assert "it takes neither filters nor -o" in err
     assert whatif(capfdbinary, "--waits")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "command", ["whatif --fix", "whatif --ring 2", "whatif --waits", "minimize R-4ea695 -o -"]
+)
+def test_what_is_cut_off_the_trace_is_told(
+    command: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(Path(SEED).with_name("src").joinpath("seed.jsonl").read_bytes() + b'{"ev":"sync')
+    verb, *options = command.split()
+    assert run([verb, str(cut), *options]) in (0, 1)
+    assert b"the last line is cut off: 11 bytes dropped" in capfdbinary.readouterr().err

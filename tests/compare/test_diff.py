@@ -304,7 +304,7 @@ def test_coverage_of_several_runs_has_its_best_and_its_worst(diff, hbtrace, tmp_
         (tmp_path / f"side{number % 2}").mkdir(exist_ok=True)
         write(tmp_path / f"side{number % 2}" / f"{number}.jsonl", events)
     out = hbtrace("diff", str(tmp_path / "side0"), str(tmp_path / "side1"))[1]
-    assert "\ncoverage base: partly in 1 of 2 runs, exercised at best: no decode was seen; try generate" in out
+    assert "\ncoverage base: partly in 1 of 2 runs, exercised at best: no decode was seen; try generating" in out
     assert "\ncoverage head: not-exercised in all 2 runs: a single ubatch: nothing was" in out
     for form in ("markdown", "github"):
         out = hbtrace("diff", str(tmp_path / "side0"), str(tmp_path / "side1"), "--format", form)[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,18 @@ def test_the_approximate_range_that_decides_is_named(tmp_path: Path, where: str)
     assert row == -1
     assert "\nconsequence: live: " in text
     assert "such range" not in text
+
+
+def test_what_to_type_next_is_quoted(tmp_path: Path) -> None:
+    """The path as much as the rule: both are for a shell."""
+    plain, spaced = tmp_path / "run.arrow", tmp_path / "my run.arrow"
+    for path, typed in ((plain, str(plain)), (spaced, f"'{spaced}'")):
+        shutil.copy(INTEGRATED, path)
+        text = triage_report.render(triage(str(path)), verbose=True)
+        assert f"\n  hbtrace explain {typed} C-5e8c8b\n  hbtrace whatif {typed} --ring 2\n" in text
+        assert text.endswith(f"\n  hbtrace whatif {typed} --fix\n")
+        assert f"\n    try      hbtrace whatif {typed} --sync ubatch\n" in text
+        assert f"\n  hbtrace whatif {typed} --edge C-5e8c8b\n" in explained(str(path), "C-5e8c8b")
+        with pytest.raises(hbtrace.UsageError) as caught:
+            hbtrace.explain_race(str(path), "R-000000")
+        assert str(caught.value) == f"{path}: no race R-000000; `hbtrace triage {typed} -v` lists them"

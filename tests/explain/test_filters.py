@@ -8,6 +8,7 @@ import pytest
 
 import hbtrace
 from hbtrace.compare.select import Filters
+from hbtrace.explain import causes
 from hbtrace.explain.fix import fix
 from hbtrace.explain.ring import Ring
 from hbtrace.explain.triage import triage
@@ -35,6 +36,21 @@ def test_triage_counts_what_is_left() -> None:
     assert "left out by filters: 28 of 30 reports" in text
     assert "consequent" not in text
     assert "left out" not in report.render(whole, verbose=True)
+
+
+def test_the_ids_of_races_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(causes, "identities", lambda _: pytest.fail("triage knows the ids"))
+    found = triage(TWO_CAUSES, filters=Filters(ids=("R-3561b6",), tensor=("embd",)))
+    assert (len(found.reports), found.left_out) == (6, 24)
+
+
+def test_a_report_is_shown_if_all_options_let_it_through() -> None:
+    found = triage(TWO_CAUSES)
+    (report, *_) = (report for report in found.reports if found.ids[report.canonical] == "R-3561b6")
+    assert Filters().shows(report, found.ids)
+    assert Filters(ids=("R-3561b6",), tensor=("embd",)).shows(report, found.ids)
+    assert not Filters(ids=("R-3561b6",), tensor=("inp_pos",)).shows(report, found.ids)
+    assert not Filters(ids=("R-000000",), tensor=("embd",)).shows(report, found.ids)
 
 
 @pytest.mark.parametrize("by", [Filters(ids=("R-3561b6",)), Filters(tensor=("embd",))], ids=["id", "tensor"])

@@ -12,7 +12,7 @@ from hbtrace.checks.strata_coverage import coverage
 from hbtrace.checks.strata_grammar import grammar
 from hbtrace.checks.strata_races import COPY_RACES, copy_race
 from hbtrace.errors import TraceError
-from hbtrace.importers import STRATA_LOG, cut_bytes
+from hbtrace.importers import STRATA_LOG, cut_bytes, strata_match
 from hbtrace.importers.strata import Settings, events, events_of, identify
 from hbtrace.importers.strata_lines import (
     LayerHashes,
@@ -514,6 +514,27 @@ def test_summaries_without_hashes_go_by_their_windows() -> None:
     log = read(BLOCK.format(4) + two, SUMMARY.format(7), done(5) + done(6))
     assert [request.timing for request in log.requests] == [None, None]
     assert log.unassigned == ["line 1: a summary of 7 windows is of no trace that can be told"]
+
+
+def test_too_many_are_no_misfits(monkeypatch: pytest.MonkeyPatch) -> None:
+    captures = BLOCK.format(4) * 2, HASHED.format(6) * 2, done(5) * 3
+    fitting = read(*captures)
+    assert not any("too many" in sentence for sentence in fitting.unassigned)
+    assert (fitting.crowded, fitting.requests[0].block is None) == ("", False)
+    monkeypatch.setattr(strata_match, "MOST_PAIRS", 5)
+    end = "and 3 requests are too many to tell which belong together"
+    assert read(*captures).unassigned == [f"2 state hashes {end}", f"2 pipeline traces {end}"]
+    with pytest.raises(TraceError, match="2 pipeline traces and 3 requests are too many"):
+        list(events_of([lines(text) for text in captures]))
+    in_order = read(BLOCK.format(4) * 3, HASHED.format(6) * 3, done(5) * 3)
+    assert (in_order.unassigned, in_order.requests[2].block is None) == ([], False)
+
+
+def test_too_many_summaries_are_loose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strata_match, "MOST_PAIRS", 3)
+    log = read(BLOCK.format(4) + BLOCK.format(5), SUMMARY.format(1) * 3, done(5) + done(6))
+    said = "3 summaries and 2 pipeline traces are too many to tell which belong together"
+    assert (log.unassigned, log.loose) == ([said], True)
 
 
 def test_what_stands_behind_its_reply_is_not_the_next_requests() -> None:

@@ -35,6 +35,7 @@ def test_it_is_one_of_the_best_and_certain_is_certain() -> None:
         }  # fmt: skip
         best = matchings(rows, columns, costs)
         found = match(rows, columns, lambda row, column, costs=costs: costs.get((row, column)))  # type: ignore[misc]
+        assert found is not None
         assert [one.column for one in found] in best
         for row, one in enumerate(found):
             same = len({out[row] for out in best}) == 1
@@ -44,4 +45,5 @@ def test_it_is_one_of_the_best_and_certain_is_certain() -> None:
 
 def test_too_many_are_not_looked_at(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(strata_match, "MOST_PAIRS", 5)
-    assert match(2, 3, lambda _row, _column: 0) == [Match(-1, certain=False)] * 2
+    assert match(2, 3, lambda _row, _column: 0) is None
+    assert match(1, 5, lambda _row, _column: None) == [Match(-1, certain=True)]

@@ -12,7 +12,7 @@ import pytest
 from hbtrace.checks import check
 from hbtrace.checks.strata import rules
 from hbtrace.checks.strata_races import broken_rule
-from hbtrace.checks.strata_rules import TABLE
+from hbtrace.checks.strata_rules import STRATA_RULES, TABLE
 from hbtrace.importers.strata import events
 from hbtrace.replay import analyze_events
 from hbtrace.simulate.strata import Request, Run, Shape
@@ -195,3 +195,11 @@ def test_a_rule_that_met_nothing_holds_nothing(tmp_path: Path) -> None:
     logged = judged(list(events(lines(write_logs(run("ring")).mixed))), tmp_path)
     assert logged["T8"].startswith("holds: 5 summary lines")
     assert not judged([{"ev": "backend", "id": 0, "name": "Q"}], tmp_path)
+
+
+def test_it_is_no_wording_that_makes_a_rule_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another engine's trace no rule of Strata says even that it is not checkable; of Strata's all have a say."""
+    for rule in STRATA_RULES:
+        monkeypatch.setattr(rule, "needs", "other words")
+    assert not judged([{"ev": "backend", "id": 0, "name": "Q"}], tmp_path)
+    assert set(judged(run("ring").events, tmp_path)) == {*TABLE, "copy", "coverage"}
