@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from hbtrace.replay.definitions import follow
 from hbtrace.trace.columns import ABSENT, Range
-from hbtrace.trace.rows import batch_from_rows, rows_from_batch
+from hbtrace.trace.rows import batch_from_rows, rows_from_batch, rows_with_extra
+from hbtrace.trace.vocabulary import REQUIRED
 
 Event = dict[str, Any]
 Entry = tuple[int, Event]
@@ -51,7 +52,13 @@ PART: Final = " part"
 Span = tuple[int, int, int]
 """(first, end, how many the whole graph has): numbers of accesses, in the order in which the nodes list them."""
 
+UNFIT: Final = " unfit"
+"""Key of an event with values of the wrong type, which count as absent: what rules see of each key (None is nothing)
+and what stands in the trace. Where no rule changed the key, that goes into what is written."""
+
 _BATCH_ROWS: Final = 1 << 14
+_TAKEN: Final = {ev: REQUIRED[ev] for ev in ("backend", "buffer", "tensor", "graph")}
+"""The definitions that `State` keeps, and what they cannot do without."""
 _FIRST_OWN: Final = 1 << 40
 """Ids from here on are given out by rules: recorders count from 0, or use addresses, which are larger."""
 _LANE_BITS: Final = 30
@@ -125,12 +132,39 @@ class Ruling:
 
 
 def entries_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
-    """The events of a trace with their rows."""
+    """The events of a trace with their rows, as the replay reads them: what is of the wrong type is put aside."""
     row = 0
     for batch in batches:
-        for event in rows_from_batch(batch):
+        for event in _conformed(batch):
             yield row, event
             row += 1
+
+
+def _conformed(batch: pa.RecordBatch) -> list[Event]:
+    events = rows_from_batch(batch, fitting=True)
+    numbers = rows_with_extra(batch)
+    if len(numbers):
+        for number, whole in zip(numbers.tolist(), rows_from_batch(batch.take(pa.array(numbers))), strict=True):
+            event = events[number]
+            unfit = {
+                key: (event.get(key), value)
+                for key, value in whole.items()
+                if key not in event or event[key] != value
+            }
+            if unfit:
+                event[UNFIT] = unfit
+    return events
+
+
+def _as_recorded(event: Event) -> Event:
+    """With the values of the wrong type, where no rule has set others."""
+    if UNFIT not in event:
+        return event
+    whole = {key: value for key, value in event.items() if key != UNFIT}
+    for key, (seen, value) in event[UNFIT].items():
+        if whole.get(key) is seen:
+            whole[key] = value
+    return whole
 
 
 def chained(rules: Sequence[Rule], entries: Iterable[Entry], threads: str | None = None) -> Iterator[Entry]:
@@ -144,7 +178,7 @@ def chained(rules: Sequence[Rule], entries: Iterable[Entry], threads: str | None
 def batches_of(entries: Iterable[Entry]) -> Iterator[pa.RecordBatch]:
     """The stream as batches again."""
     stream = iter(entries)
-    while rows := [event for _, event in islice(stream, _BATCH_ROWS)]:
+    while rows := [_as_recorded(event) for _, event in islice(stream, _BATCH_ROWS)]:
         yield batch_from_rows(rows)
 
 
@@ -184,6 +218,8 @@ class State:
         ident = event.get("id", -1)
         if ev == "meta" and row == 0:
             self.threads = self.threads or event.get("threads")
+        elif ev in _TAKEN and (ident == -1 or any(key not in event for key in _TAKEN[ev])):
+            return  # it lacks what it cannot do without: the replay skips it, too
         elif ev in BUSY:
             self._order(str(ev), event)
         elif ev == "buffer":

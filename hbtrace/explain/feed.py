@@ -46,7 +46,8 @@ class Feed:
         """The next batch, whose first row is `first`, when it was lowered."""
         self._uses.clear()  # templates are large: none is kept for longer than its batch
         numbers = np.flatnonzero(self._mask(batch, first))
-        events = rows_from_batch(_slim(batch.take(pa.array(numbers)), nodes=self.wants.nodes))
+        slim = _slim(batch.take(pa.array(numbers)), nodes=self.wants.nodes)
+        events = rows_from_batch(slim, fitting=True)
         self.rows = rows = (numbers + first).tolist()
         for row, event in zip(rows, events, strict=True):
             if event.get("ev") in _USING and (template := templates.get(row)) is not None:

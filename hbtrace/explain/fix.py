@@ -6,6 +6,9 @@ replays without a selected race and without a new one under it. Sets are tried b
 the smallest; where every smaller set of these mends was tried, the answer is called minimal. There may be other mends:
 minimal is a word on those tried. Where there are too many, mends are taken greedily and those that turn out to be
 needless are dropped again.
+
+The smallest set may be blunt: one wait at each write costs more than an edge where a race is. So the bare edges of all
+causes are an answer as well, the last, where none before it is as cheap in every respect.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ _MOST_ROWS: Final = 200_000
 _MOST_ANSWERS: Final = 6
 _MOST_ADVISED: Final = 6
 """Waits before a tensor that are tried: each is a replay."""
+_MOST_EDGES: Final = 32
+"""Of more causes the bare edges of all are no answer beside the others: nobody takes over so many mends by hand."""
 _MOST_ROWS_BETWEEN: Final = 2
 """Rows at which one wait is tried; where more are needed, races come back with each ubatch."""
 
@@ -158,16 +163,17 @@ class _Search:
         if not self._before.causes:
             return self._out
         places = range(len(self._out.mends))
-        self._try_alone()
+        self._try_all([(place,) for place in places])
         found, proven = self._by_size(len(places))
         if not found:
             found = [self._greedy()]
-        self._out.tried = len(self._results)
         least = min(map(len, found))
         answers = [
             self._answer(chosen, proven=len(chosen) == 1 or (proven and len(chosen) == least)) for chosen in found
         ]
         self._out.answers = _cheapest(answers)
+        self._out.answers += self._exact(self._out.answers)
+        self._out.tried = len(self._results)
         return self._out
 
     def _by_size(self, count: int) -> tuple[list[tuple[int, ...]], bool]:
@@ -189,13 +195,26 @@ class _Search:
         rivals = [c for c in combinations(range(count), size) if not any(set(f) <= set(c) for f in found)]
         return [chosen for chosen in rivals if self._clean(chosen)]
 
-    def _try_alone(self) -> None:
-        """Each mend, all in one pass over the trace."""
-        variants = [[mend.rule()] for mend in self._out.mends]
-        for place, found in enumerate(
-            whatifs(self._batches, variants, self._settings, self._filters, before=self._before)
-        ):
-            self._results[place,] = found
+    def _exact(self, shown: list[Answer]) -> list[Answer]:
+        """The bare edges of all causes, if no shown answer is at least as cheap in every respect."""
+        edges = self._bare()
+        if not 1 < len(edges) <= _MOST_EDGES or not self._clean(edges):
+            return []
+        if any(_no_dearer(answer, self._answer(edges, proven=False)) for answer in shown):
+            return []
+        self._try_all([tuple(other for other in edges if other != place) for place in edges])
+        answer = self._answer(self._needed(edges), proven=False)
+        return [] if any(_no_dearer(other, answer) for other in shown) else [answer]
+
+    def _bare(self) -> tuple[int, ...]:
+        return tuple(place for place, mend in enumerate(self._out.mends) if mend.bare)
+
+    def _try_all(self, sets: list[tuple[int, ...]]) -> None:
+        """All in one pass over the trace."""
+        new = [chosen for chosen in sets if chosen not in self._results]
+        variants = [[self._out.mends[place].rule() for place in chosen] for chosen in new]
+        found = whatifs(self._batches, variants, self._settings, self._filters, before=self._before)
+        self._results.update(zip(new, found, strict=True))
 
     def _try(self, chosen: tuple[int, ...]) -> WhatIf:
         if chosen not in self._results:
@@ -225,7 +244,11 @@ class _Search:
             useful.remove(best)
             chosen = tuple(sorted((*chosen, best)))
         if not self._clean(chosen):
-            chosen = tuple(place for place, mend in enumerate(self._out.mends) if mend.bare)
+            chosen = self._bare()
+        return self._needed(chosen)
+
+    def _needed(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
+        """A clean set without the mends that can be left out."""
         for place in chosen:
             fewer = tuple(other for other in chosen if other != place)
             if fewer and self._clean(fewer):
@@ -259,6 +282,10 @@ def _cost(answer: Answer) -> tuple[int, ...]:
     return (
         price.waits, -after.side_by_side, price.queue_waits, price.bytes, -(after.beside or 0), -after.in_flight,
     )  # fmt: skip
+
+
+def _no_dearer(one: Answer, other: Answer) -> bool:
+    return all(a <= b for a, b in zip(_cost(one), _cost(other), strict=True))
 
 
 def _beats(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

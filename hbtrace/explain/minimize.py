@@ -12,15 +12,17 @@ from must be whole: a row that names what the recording does not define breaks a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
 
 from hbtrace.errors import HbtraceError, UsageError
-from hbtrace.explain.draft import Event, entries_of
+from hbtrace.explain.draft import Event
 from hbtrace.explain.recording import Settings
 from hbtrace.replay import analyze_events
 from hbtrace.replay.races import Report, Signature
+from hbtrace.trace.rows import rows_from_batch
 
 _BYSTANDERS: Final = ("time", "site", "started_at", "producer", "engine", "engine_version", "command", "env", "notes")
 _DEFINING: Final = {"backend": "id", "buffer": "id", "tensor": "id", "graph": "id"}
@@ -35,7 +37,8 @@ def minimize(batches: Iterable[pa.RecordBatch], report: Report, settings: Settin
     """
     how = settings or Settings()
     test = _same_race(report, how)
-    events = [event for row, event in entries_of(_until(batches, report.current.row)) if row <= report.current.row]
+    recorded = (rows_from_batch(batch, fitting=True) for batch in _until(batches, report.current.row))
+    events = list(chain.from_iterable(recorded))[: report.current.row + 1]
     start = _told(_slice(events, report), how)
     if not test(start):
         start = _told([dict(event) for event in events], how)
@@ -113,7 +116,7 @@ def _definitions(events: list[Event], row: int) -> set[int]:
     newest: dict[tuple[str, int], int] = {}
     for at in range(row):
         ev = events[at].get("ev")
-        if ev in _DEFINING:
+        if ev in _DEFINING and "id" in events[at]:
             newest[ev, events[at].get("id", -1)] = at
     found: set[int] = set()
     todo = list(_needs(events[row]))

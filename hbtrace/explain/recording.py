@@ -191,7 +191,8 @@ def _note_definitions(out: Recording, batch: pa.RecordBatch, names: dict[str, in
             out.queues[f"{name}#{count}" if count else name] = event
     flagged = batch.column("flags")
     if flagged.null_count < len(flagged):
-        out.inputs.update(e["id"] for e in _rows(batch, flagged.is_valid()) if "input" in (e.get("flags") or ()))
+        tensors = (e for e in _rows(batch, flagged.is_valid()) if e.get("ev") == "tensor" and "id" in e)
+        out.inputs.update(e["id"] for e in tensors if "input" in e["flags"])
 
 
 def _rows(batch: pa.RecordBatch, mask: pa.Array) -> list[dict[str, Any]]:

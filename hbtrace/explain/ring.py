@@ -133,8 +133,10 @@ class _Rotation:
 
     def _note(self, event: Event) -> Iterator[Entry]:
         """Work that reads inputs was issued: an event behind it says when their slot is free."""
-        self._read = True
         queue = self._state.runner(event)
+        if queue == -1:
+            return  # the replay skips work of no queue
+        self._read = True
         if self._state.backends.get(queue, {}).get("synchronous"):
             return
         ident = self._state.fresh()

@@ -23,7 +23,7 @@ def rows_in_words(batches: Iterable[pa.RecordBatch], wanted: set[int]) -> dict[i
         numbers = np.arange(first, first + batch.num_rows)
         mask = pc.is_in(pc.cast(batch.column("ev"), pa.string()), value_set=_DEFINING).to_numpy(zero_copy_only=False)
         mask = mask | np.isin(numbers, list(wanted))
-        events = rows_from_batch(batch.filter(pa.array(mask)))
+        events = rows_from_batch(batch.filter(pa.array(mask)), fitting=True)
         for row, event in zip(numbers[mask].tolist(), events, strict=True):
             if row in wanted:
                 words[row] = in_words(event, state)

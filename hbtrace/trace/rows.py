@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.build import ROW_TYPES, Unfit, build, build_columns, extra_column, nulls
@@ -20,7 +21,7 @@ from hbtrace.trace.schema import SCHEMA
 
 __all__ = [
     "batch_from_rows", "column_from_values", "dumps", "kept", "kept_of_element", "loads", "nulls", "present",
-    "rows_from_batch",
+    "rows_from_batch", "rows_with_extra",
 ]  # fmt: skip
 
 _BITS: Final = 40
@@ -41,13 +42,41 @@ def column_from_values(key: str, values: Sequence[Any]) -> tuple[pa.Array, Unfit
     return array, {row: value for row, value in unfit.items() if value is not None}
 
 
-def rows_from_batch(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows of a canonical batch as JSON has them: `ev` first, absent keys absent."""
+def rows_from_batch(batch: pa.RecordBatch, *, fitting: bool = False) -> list[dict[str, Any]]:
+    """The rows of a canonical batch as JSON has them: `ev` first, absent keys absent.
+
+    fitting: as the replay reads them, a value of the wrong type is absent, in a range or node as well.
+    """
     columns = {key: batch.column(key) for key in v.COLUMNS}
-    rows = _objects(columns, v.COLUMNS, batch.num_rows)
+    rows = _objects(columns, v.COLUMNS, batch.num_rows, fitting)
     for row, text in present(batch.column("extra")):
-        rows[row].update(kept(text))
+        rows[row].update(_others(kept(text), v.COLUMNS) if fitting else kept(text))
     return rows
+
+
+def rows_with_extra(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The rows of which something may stand in an `extra`, of their own or of a range or node."""
+    found = batch.column("extra").is_valid()
+    for key, kind in v.COLUMNS.items():
+        if kind in (v.RANGE, v.RANGES, v.NODES) and _holds_extra(batch.column(key)):
+            found = pc.or_(found, batch.column(key).is_valid())
+    numbers: npt.NDArray[np.int64] = np.flatnonzero(found.to_numpy(zero_copy_only=False))
+    return numbers
+
+
+def _holds_extra(column: pa.Array) -> bool:
+    if pa.types.is_list(column.type):
+        column = column.flatten()
+    if not pa.types.is_struct(column.type):
+        return False
+    if column.field("extra").null_count < len(column):
+        return True
+    return any(_holds_extra(column.field(index)) for index in range(column.type.num_fields))
+
+
+def _others(extra: dict[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Without the values that have no place in their columns."""
+    return {key: value for key, value in extra.items() if key not in kinds}
 
 
 def kept(text: str) -> dict[str, Any]:
@@ -67,11 +96,13 @@ def kept_of_element(text: str) -> Any:
         return {"extra": text}
 
 
-def _objects(columns: Mapping[str, pa.Array], kinds: Mapping[str, str], count: int) -> list[dict[str, Any]]:
+def _objects(
+    columns: Mapping[str, pa.Array], kinds: Mapping[str, str], count: int, fitting: bool
+) -> list[dict[str, Any]]:
     """Dicts of what is present. Rows with the same keys present are made together, by `zip`."""
     used = {key: column for key, column in columns.items() if column.null_count < count}
     valid = {key: column.is_valid().to_numpy(zero_copy_only=False) for key, column in used.items()}
-    values = {key: _values(column.drop_null(), kinds[key]) for key, column in used.items()}
+    values = {key: _values(column.drop_null(), kinds[key], fitting) for key, column in used.items()}
     place = {key: np.cumsum(present) - 1 for key, present in valid.items()}
     objects: list[dict[str, Any]] = [{} for _ in range(count)]
     for rows in _alike(list(valid.values()), count):
@@ -94,7 +125,7 @@ def _alike(present: list[npt.NDArray[np.bool_]], count: int) -> list[npt.NDArray
     return [group for group in np.split(order, borders) if len(group)]
 
 
-def _values(column: pa.Array, kind: str) -> list[Any]:
+def _values(column: pa.Array, kind: str, fitting: bool) -> list[Any]:
     """A column without nulls as Python values."""
     if kind in (v.INT, v.ID):
         integers: list[Any] = column.to_numpy().tolist()
@@ -103,23 +134,26 @@ def _values(column: pa.Array, kind: str) -> list[Any]:
         words = column.dictionary.to_pylist()
         return list(map(words.__getitem__, column.indices.to_numpy().tolist()))
     if kind == v.RANGE:
-        return _elements(column, v.RANGE_KEYS)
+        return _elements(column, v.RANGE_KEYS, fitting)
     if kind not in (v.RANGES, v.NODES, v.INTS):
         plain: list[Any] = column.to_pylist()
         return plain
     bounds = [0, *np.cumsum(column.value_lengths().to_numpy()).tolist()]
     inner = column.flatten()
     keys = {v.RANGES: v.RANGE_KEYS, v.NODES: v.NODE_KEYS}.get(kind)
-    flat = inner.to_pylist() if keys is None else _elements(inner, keys)
+    flat = inner.to_pylist() if keys is None else _elements(inner, keys, fitting)
     return [flat[low:high] for low, high in pairwise(bounds)]
 
 
-def _elements(structs: pa.StructArray, keys: Mapping[str, str]) -> list[Any]:
+def _elements(structs: pa.StructArray, keys: Mapping[str, str], fitting: bool) -> list[Any]:
     """Ranges or nodes; null elements, and what is no object, as JSON had it."""
-    objects: list[Any] = list(_objects({key: structs.field(key) for key in keys}, keys, len(structs)))
+    objects: list[Any] = list(_objects({key: structs.field(key) for key in keys}, keys, len(structs), fitting))
     for place, text in present(structs.field("extra")):
         extra = kept_of_element(text)
-        objects[place] = objects[place] | extra if isinstance(extra, dict) else extra
+        if isinstance(extra, dict):
+            objects[place] |= _others(extra, keys) if fitting else extra
+        else:
+            objects[place] = extra
     if structs.null_count:
         for place in np.flatnonzero(structs.is_null().to_numpy(zero_copy_only=False)).tolist():
             objects[place] = None

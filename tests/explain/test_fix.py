@@ -70,3 +70,36 @@ def test_minimal_is_said_of_the_mends_that_were_tried() -> None:
     assert f"2 mends, clean by replay; no smaller set of the {len(found.mends)} mends tried does" in text
     told = json.loads(fix_document(found, "run.jsonl"))
     assert [mend["option"] for mend in told["candidates"]] == [mend.option for mend in found.mends]
+
+
+def kernel(queue: int, label: str, **ranges: list[Event]) -> Event:
+    return {"ev": "kernel", "backend": queue, "label": label, **ranges}
+
+
+def overwritten(times: int) -> list[Event]:
+    """Three causes of one race each, then writes that are ordered while the other queue is busy with other bytes."""
+    both = [{"ev": "synchronize", "backend": n} for n in (0, 1)]
+    events: list[Event] = [*TWO_QUEUES]
+    for label in "xyz":
+        events += [kernel(1, "k", reads=[{"tensor": 0}]), kernel(0, label, writes=[{"tensor": 0}]), *both]
+    for _ in range(times):
+        events += [kernel(1, "far", reads=[{"tensor": 1}]), kernel(0, "x", writes=[{"tensor": 0}])]
+    return events
+
+
+def test_the_exact_edges_are_shown_last_beside_one_blunt_wait() -> None:
+    """A wait before each write is the smallest set, and waits where there is no race."""
+    found = fixed(overwritten(5))
+    assert len(found.before.causes) == 3
+    assert [len(answer.mends) for answer in found.answers] == [1, 3]
+    blunt, edges = found.answers
+    assert blunt.minimal
+    assert not edges.minimal
+    assert all(mend.bare for mend in edges.mends)
+    assert not edges.result.after.causes
+    assert blunt.price.queue_waits > edges.price.queue_waits == 3
+
+
+def test_the_exact_edges_are_left_out_where_an_answer_is_as_cheap() -> None:
+    found = fixed(overwritten(0))
+    assert [len(answer.mends) for answer in found.answers] == [1]
