@@ -53,3 +53,14 @@ void ggml_backend_sched_free(Scheduler *);
 }
 
 constexpr int type_f32 = 0;
+
+inline Tensor * place(Tensor * tensor, const char * name, Buffer * buffer, size_t offset) {
+    ggml_set_name(tensor, name);
+    ggml_backend_tensor_alloc(buffer, tensor, static_cast<char *>(ggml_backend_buffer_get_base(buffer)) + offset);
+    return tensor;
+}
+
+// A tensor in a buffer of its own.
+inline Tensor * placed(Context * context, const char * name, BufferType * type) {
+    return place(ggml_new_tensor_1d(context, type_f32, 16), name, ggml_backend_buft_alloc_buffer(type, 4096), 0);
+}

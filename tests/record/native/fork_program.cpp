@@ -15,13 +15,6 @@ namespace {
 
 Tensor * input;
 
-Tensor * placed(Context * context, const char * name, BufferType * type) {
-    Tensor * tensor = ggml_set_name(ggml_new_tensor_1d(context, type_f32, 16), name);
-    Buffer * buffer = ggml_backend_buft_alloc_buffer(type, 4096);
-    ggml_backend_tensor_alloc(buffer, tensor, ggml_backend_buffer_get_base(buffer));
-    return tensor;
-}
-
 }  // namespace
 
 __attribute__((visibility("default"))) void fork_write(const llama_ubatch * ubatch) {

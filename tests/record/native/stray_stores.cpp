@@ -46,13 +46,6 @@ void on_fault(int, siginfo_t * info, void *) {
     opened++;
 }
 
-Tensor * placed(Context * context, const char * name, BufferType * type) {
-    Tensor * tensor = ggml_set_name(ggml_new_tensor_1d(context, type_f32, 16), name);
-    Buffer * buffer = ggml_backend_buft_alloc_buffer(type, page);
-    ggml_backend_tensor_alloc(buffer, tensor, ggml_backend_buffer_get_base(buffer));
-    return tensor;
-}
-
 void touch() {
     mprotect(guarded, page, PROT_NONE);
     *static_cast<volatile char *>(guarded) = 1;

@@ -10,9 +10,7 @@ namespace {
 Context * context;
 
 Tensor * placed(const char * name, Buffer * buffer, size_t offset) {
-    Tensor * tensor = ggml_set_name(ggml_new_tensor_2d(context, type_f32, 16, 4), name);
-    ggml_backend_tensor_alloc(buffer, tensor, static_cast<char *>(ggml_backend_buffer_get_base(buffer)) + offset);
-    return tensor;
+    return place(ggml_new_tensor_2d(context, type_f32, 16, 4), name, buffer, offset);
 }
 
 }  // namespace

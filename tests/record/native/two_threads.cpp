@@ -13,13 +13,6 @@ namespace {
 
 Device * device;
 
-Tensor * placed(Context * context, const char * name, BufferType * type) {
-    Tensor * tensor = ggml_set_name(ggml_new_tensor_1d(context, type_f32, 16), name);
-    Buffer * buffer = ggml_backend_buft_alloc_buffer(type, 4096);
-    ggml_backend_tensor_alloc(buffer, tensor, ggml_backend_buffer_get_base(buffer));
-    return tensor;
-}
-
 struct Side;
 
 struct Ubatch : llama_ubatch {
