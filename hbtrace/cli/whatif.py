@@ -64,11 +64,14 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     from hbtrace.cli.output import refuse_inputs, terminal_width, warn
     from hbtrace.explain.whatif import rewrite, side_of, whatif
     from hbtrace.report import whatif as report
+    from hbtrace.trace.writer import check_target
 
     rules = _rules(given)
     if given["fix"] + given["waits"] + bool(rules or given["edge"]) != 1:
         raise UsageError("give rules such as --ring 2, or --fix, or --waits")
     refuse_inputs(output, (trace,))
+    if output is not None:
+        check_target(output, force=force)
     source, batches = _opened(trace)
     settings, filters = settings_of(given), filters_of(given)
     if given["waits"]:

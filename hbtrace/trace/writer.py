@@ -117,9 +117,20 @@ def open_writer(path: str | os.PathLike[str], *, force: bool = False) -> Writer:
     path = os.fspath(path)
     if path == "-":
         return Writer(path, _JsonLines(sys.stdout.buffer), None)
+    check_target(path, force=force)
     makers: dict[str, Callable[[Path], _Sink]] = {".arrow": _ArrowFile, ".arrows": _ArrowStream, ".jsonl": _JsonFile}
-    make = makers.get(Path(path).suffix)
-    if make is None:
+    part = Path(path + ".part")
+    try:
+        return Writer(path, makers[Path(path).suffix](part), part)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def check_target(path: str, *, force: bool) -> None:
+    """Raises UsageError where `open_writer` would, but for what only writing shows. `-` is always right."""
+    if path == "-":
+        return
+    if Path(path).suffix not in v.SUFFIXES:
         raise UsageError(f"{path}: name it .arrow (Arrow IPC file), .arrows (Arrow IPC stream) or .jsonl (JSON Lines)")
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder")
@@ -130,10 +141,6 @@ def open_writer(path: str | os.PathLike[str], *, force: bool = False) -> Writer:
         raise UsageError(
             f"{part} exists: a crash left it, or it is still written; rename it, or give -f to overwrite it"
         )
-    try:
-        return Writer(path, make(part), part)
-    except OSError as error:
-        raise _unwritable(path, error) from None
 
 
 def write_batches(path: str | os.PathLike[str], batches: Iterable[pa.RecordBatch], *, force: bool = False) -> int:

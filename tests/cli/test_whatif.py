@@ -63,3 +63,12 @@ def test_what_is_cut_off_the_trace_is_told(
     verb, *options = command.split()
     assert run([verb, str(cut), *options]) in (0, 1)
     assert b"the last line is cut off: 11 bytes dropped" in capfdbinary.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mended.txt", "there.jsonl", "."])
+def test_an_output_that_cannot_be_is_refused_at_once(
+    name: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (tmp_path / "there.jsonl").write_bytes(b"mine")
+    code, out, _ = whatif(capfdbinary, "--fix", "-o", str(tmp_path / name))
+    assert (code, out, (tmp_path / "there.jsonl").read_bytes()) == (2, b"", b"mine")
