@@ -82,7 +82,7 @@ class StrataCaptures:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         from hbtrace.importers.strata import events_of
-        from hbtrace.importers.strata_log import CaptureError
+        from hbtrace.importers.strata_run import CaptureError
         from hbtrace.trace.rows import batch_from_rows
 
         self.warnings.clear()

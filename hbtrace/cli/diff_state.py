@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hbtrace.errors import TraceError
 
 if TYPE_CHECKING:
-    from hbtrace.importers.strata_log import Log
+    from hbtrace.importers.strata_run import Log
 
 
 def state_diff(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from hbtrace.importers.strata_log import Log, LoggedRequest
+from hbtrace.importers.strata_run import Log, LoggedRequest
 
 Verdict = Literal["equal", "differs", "missing", "not comparable"]
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from hbtrace.errors import TraceError
 from hbtrace.importers.strata_lines import StateHash, Timing, Told, TraceBegin, broken, record
-from hbtrace.importers.strata_log import Block, CaptureError, Log, LoggedRequest, read_logs
+from hbtrace.importers.strata_log import read_logs
+from hbtrace.importers.strata_run import Block, CaptureError, Log, LoggedRequest
 
 KIND: Final = "strata-log"
 

@@ -11,7 +11,8 @@ import pytest
 from hbtrace.cli.diff_state import read_run, state_diff
 from hbtrace.compare.arms import ArmsVerdict, compare
 from hbtrace.errors import TraceError
-from hbtrace.importers.strata_log import Log, read_logs
+from hbtrace.importers.strata_log import read_logs
+from hbtrace.importers.strata_run import Log
 from hbtrace.report.arms import render_text
 from hbtrace.simulate.strata_logs import write_logs
 from tests.strata.runs import lines, run

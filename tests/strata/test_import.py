@@ -24,7 +24,8 @@ from hbtrace.importers.strata_lines import (
     TraceLine,
     record,
 )
-from hbtrace.importers.strata_log import Log, read_logs
+from hbtrace.importers.strata_log import read_logs
+from hbtrace.importers.strata_run import Log
 from hbtrace.replay import analyze_events
 from hbtrace.simulate.strata_logs import write_logs
 from tests.strata.runs import lines, run

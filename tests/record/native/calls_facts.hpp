@@ -1,6 +1,8 @@
 // What the programs that call ggml directly must know of it, declared from facts.
 #pragma once
 
+#include <cstdlib>
+
 #include "ggml_facts.hpp"
 
 struct Context;
@@ -53,6 +55,13 @@ void ggml_backend_sched_free(Scheduler *);
 }
 
 constexpr int type_f32 = 0;
+
+// The tests' device, loaded.
+inline Device * test_device() {
+    ggml_backend_load_all_from_path(std::getenv("LIBS"));
+    ggml_backend_load(std::getenv("PLUGIN"));
+    return ggml_backend_dev_by_name("TEST0");
+}
 
 inline Tensor * place(Tensor * tensor, const char * name, Buffer * buffer, size_t offset) {
     ggml_set_name(tensor, name);

@@ -71,14 +71,12 @@ __attribute__((visibility("default"))) void fork_write(const llama_ubatch * ubat
 }
 
 int main() {
-    ggml_backend_load_all_from_path(std::getenv("LIBS"));
-    ggml_backend_load(std::getenv("PLUGIN"));
     ends = std::getenv("ENDS");
     guarded = static_cast<char *>(mmap(nullptr, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (ends == nullptr || is("handled")) handle(on_fault);
 
     Context * context = ggml_init({1 << 20, nullptr, true});
-    Device * device = ggml_backend_dev_by_name("TEST0");
+    Device * device = test_device();
     Backend * queues[] = {
         ggml_backend_dev_init(device, nullptr),
         ggml_backend_dev_init(ggml_backend_dev_by_type(type_cpu), nullptr),

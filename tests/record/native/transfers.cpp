@@ -16,10 +16,8 @@ Tensor * placed(const char * name, Buffer * buffer, size_t offset) {
 }  // namespace
 
 int main() {
-    ggml_backend_load_all_from_path(std::getenv("LIBS"));
-    ggml_backend_load(std::getenv("PLUGIN"));
     context = ggml_init({1 << 20, nullptr, true});
-    Device * device = ggml_backend_dev_by_name("TEST0");
+    Device * device = test_device();
     Backend * queue = ggml_backend_dev_init(device, nullptr);
     Backend * cpu = ggml_backend_dev_init(ggml_backend_dev_by_type(type_cpu), nullptr);
     Buffer * host = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 4096);

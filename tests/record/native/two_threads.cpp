@@ -70,9 +70,7 @@ __attribute__((visibility("default"))) void fork_write(const llama_ubatch * ubat
 }
 
 int main() {
-    ggml_backend_load_all_from_path(std::getenv("LIBS"));
-    ggml_backend_load(std::getenv("PLUGIN"));
-    device = ggml_backend_dev_by_name("TEST0");
+    device = test_device();
     Side sides[2];
     sides[0].next = &sides[1];
     auto run = [](Side & side, void (Side::*step)()) {

@@ -18,10 +18,8 @@ Tensor * placed(const char * name, Buffer * buffer, size_t offset) {
 }  // namespace
 
 int main() {
-    ggml_backend_load_all_from_path(std::getenv("LIBS"));
-    ggml_backend_load(std::getenv("PLUGIN"));
     context = ggml_init({1 << 20, nullptr, true});
-    Device * device = ggml_backend_dev_by_name("TEST0");
+    Device * device = test_device();
     Backend * first = device->table.init(device, nullptr);
     Backend * second = device->table.init(device, nullptr);
     Buffer * remote = ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(device), 4096);
