@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hbtrace.explain.causes import Cause, is_host
-from hbtrace.explain.draft import INSERTED, Entry, Event, Ruling, Wants, inserted
+from hbtrace.explain.draft import Entry, Ruling, Wants, inserted
 from hbtrace.explain.recording import Recording
+from hbtrace.explain.state import INSERTED, Event
 from hbtrace.replay.program import QUEUE
 from hbtrace.replay.races import Access
 

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hbtrace.explain.draft import QUEUED, RAW, USES, Entry, Event, Raw, Uses, Wants, raw_written, tensors_used
+from hbtrace.explain.draft import Entry, Wants
+from hbtrace.explain.state import QUEUED, RAW, USES, Event, Raw, Uses, raw_written, tensors_used
 from hbtrace.replay.accesses import Template
 from hbtrace.trace.rows import nulls, rows_from_batch
 

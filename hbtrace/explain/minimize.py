@@ -18,8 +18,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hbtrace.errors import HbtraceError, UsageError
-from hbtrace.explain.draft import Event
 from hbtrace.explain.recording import Settings
+from hbtrace.explain.state import Event
 from hbtrace.replay import analyze_events
 from hbtrace.replay.races import Report, Signature
 from hbtrace.trace.rows import rows_from_batch

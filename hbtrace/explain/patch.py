@@ -15,20 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from hbtrace.explain.draft import (
-    ACCESSES,
-    INSERTED,
-    PART,
-    USES,
-    Event,
-    Rule,
-    Span,
-    Uses,
-    Wants,
-    chained,
-    tensors_used,
-)
+from hbtrace.explain.draft import Rule, Wants, chained
 from hbtrace.explain.feed import BATCH_END, Feed
+from hbtrace.explain.state import ACCESSES, INSERTED, PART, USES, Event, Span, Uses, tensors_used
 from hbtrace.explain.steps import HOME, OWN, Edits, Shift, Step, Steps
 from hbtrace.replay.accesses import Template
 from hbtrace.replay.definitions import Backend

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from hbtrace.errors import UsageError
-from hbtrace.explain.draft import (
+from hbtrace.explain.draft import Entry, Ruling, Wants, inserted
+from hbtrace.explain.state import (
     ACCESSES,
     BUSY,
     DEFINING,
@@ -18,14 +19,10 @@ from hbtrace.explain.draft import (
     QUEUED,
     RAW,
     USES,
-    Entry,
     Event,
     Raw,
-    Ruling,
     State,
     Uses,
-    Wants,
-    inserted,
     raw_of,
     tensors_of,
 )

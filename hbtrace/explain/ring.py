@@ -14,21 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hbtrace.errors import UsageError
-from hbtrace.explain.draft import (
-    ACCESSES,
-    BUSY,
-    DEFINING,
-    INSERTED,
-    QUEUED,
-    SETS,
-    WRITING,
-    Entry,
-    Event,
-    Ruling,
-    Uses,
-    Wants,
-    inserted,
-)
+from hbtrace.explain.draft import Entry, Ruling, Wants, inserted
+from hbtrace.explain.state import ACCESSES, BUSY, DEFINING, INSERTED, QUEUED, SETS, WRITING, Event, Uses
 from hbtrace.replay.canonical import without_slot
 
 DEEPEST: Final = 64

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hbtrace.explain.draft import Event, State
+from hbtrace.explain.state import Event, State
 from hbtrace.trace.rows import rows_from_batch
 
 _DEFINING = pa.array(["tensor", "backend", "buffer"])

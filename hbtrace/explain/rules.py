@@ -8,21 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from hbtrace.errors import UsageError
-from hbtrace.explain.draft import (
-    BUSY,
-    INSERTED,
-    PLACING,
-    PREPARING,
-    QUEUED,
-    WRITING,
-    Entry,
-    Event,
-    Raw,
-    Ruling,
-    State,
-    Wants,
-    inserted,
-)
+from hbtrace.explain.draft import Entry, Ruling, Wants, inserted
+from hbtrace.explain.state import BUSY, INSERTED, PLACING, PREPARING, QUEUED, WRITING, Event, Raw, State
 
 _EDGES = frozenset(
     {"synchronize", "event_record", "event_wait", "event_synchronize", "release", "acquire", "event_free"}

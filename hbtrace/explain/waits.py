@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from hbtrace.explain.draft import WAITS
 from hbtrace.explain.recording import Pair, Recording, Settings, record
+from hbtrace.explain.state import WAITS
 from hbtrace.replay.kernel import Hit, Kernel
 from hbtrace.replay.order import Clocks
 from hbtrace.replay.program import STEP

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 import hbtrace
-from hbtrace.explain.draft import WAITS, Rule, batches_of
+from hbtrace.explain.draft import Rule, batches_of
 from hbtrace.explain.edges import edges_for
 from hbtrace.explain.pace import pace_of
 from hbtrace.explain.pin import Pin, Place
 from hbtrace.explain.recording import Recording, Settings, record
 from hbtrace.explain.ring import Ring
 from hbtrace.explain.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
+from hbtrace.explain.state import WAITS
 from hbtrace.explain.variants import replayed
 from hbtrace.explain.whatif import rewrite, side_of, whatif
 from hbtrace.replay.races import Report

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from hbtrace.errors import UsageError
-from hbtrace.explain.draft import Rule, State
+from hbtrace.explain.draft import Rule
 from hbtrace.explain.pin import Pin
 from hbtrace.explain.recording import Settings
 from hbtrace.explain.ring import Ring
 from hbtrace.explain.rules import Synchronous, Wait
+from hbtrace.explain.state import State
 from hbtrace.explain.whatif import WhatIf, rewrite, whatif
 from hbtrace.trace.rows import batch_from_rows
 

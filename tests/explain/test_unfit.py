@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hbtrace
-from hbtrace.explain.draft import Rule, State, batches_of
+from hbtrace.explain.draft import Rule, batches_of
 from hbtrace.explain.fix import fix
 from hbtrace.explain.minimize import minimize
 from hbtrace.explain.pin import Pin, Place
@@ -17,6 +17,7 @@ from hbtrace.explain.recording import Settings, record
 from hbtrace.explain.ring import Ring
 from hbtrace.explain.rowtext import rows_in_words
 from hbtrace.explain.rules import CopyOn, Synchronous, Wait
+from hbtrace.explain.state import State
 from hbtrace.explain.whatif import rewrite, whatif
 from hbtrace.trace.rows import batch_from_rows, rows_from_batch
 
