@@ -132,11 +132,12 @@ def check(baseline: Baseline, side: Side, today: date, filters: Filters | None =
             Finding(ids[canonical], seen.report, state, head=seen.occurrences, suppression=seen.suppression)
         )
     for canonical in baseline.races.keys() - side.races.keys():
-        if not (filters.accepts(_stand_in(canonical)) and filters.accepts_id(canonical, ids[canonical])):
+        gone = _stand_in(canonical)
+        if not filters.shows(gone, ids):
             continue
         lost = _why_not_fixed(canonical, side)
         out.notes += [f"{ids[canonical]}: {why}" for why in lost]
-        out.findings.append(Finding(ids[canonical], _stand_in(canonical), "not exercised" if lost else "fixed"))
+        out.findings.append(Finding(ids[canonical], gone, "not exercised" if lost else "fixed"))
     out.findings.sort(key=lambda finding: finding.ident)
     out.notes.sort()
     out.notes += [

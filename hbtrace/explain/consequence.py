@@ -10,7 +10,7 @@ value that the host reads and none that is left, whatever the schedule.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from hbtrace.explain.recording import Chunk, Pair, Recording, Settings, pair_of, record
+from hbtrace.explain.sources import each, ones, together
 from hbtrace.explain.taint import Mark, Marks
-from hbtrace.explain.victims import Finder, Memory, Reads, Site, Victims
+from hbtrace.explain.victims import Finder, Reads, Victims
 from hbtrace.replay.kernel import Clock
 from hbtrace.replay.order import Clocks
 from hbtrace.replay.program import END, HOST, PIECE, QUEUE
@@ -93,7 +94,8 @@ def judge_races(
     """What each distinct race comes to, by canonical signature, of all its reports together.
 
     The sources of one race share a mark: it costs no more for many reports than for a few, and does not tell which of
-    them is live. A race called dead has none that is not.
+    them is live. What shares memory with the marks of another race can pass for live in its company, here and in
+    `judge`, so that the two can differ where they look at other reports; a race called dead is dead by itself.
     """
     labels = {key: label for label, key in enumerate(dict.fromkeys((r.canonical, r.approx) for r in reports))}
     victims = Finder(recording, reports).find()
@@ -127,34 +129,16 @@ class _Node:
 
 
 class _Flow:
-    """Carries marks over the program. A source is a victim: a read's site, or the memory that two writes left.
-
-    labels: of each report a number, and sources of the same labels are told apart no more; without, all are.
-    """
+    """Carries marks over the program. labels: of each report a number, and sources of the same labels share a mark."""
 
     def __init__(self, recording: Recording, victims: list[Victims], labels: Sequence[int] | None = None) -> None:
         self._recording = recording
-        self._bits: dict[Site, int] = {}
-        self._memories: dict[Site, list[tuple[int, Memory]]] = {}
-        self._memory_bits: dict[int, int] = {}
-        self._count = 0
-        self._shared: dict[int, int] = {}
-        self._bits_of: dict[int, list[int]] = {}
-        if labels is None:
-            self._number(victims)
-        else:
-            self._number_together(victims, labels)
-        self._last_row: dict[int, int] = {}
-        for (row, _), bit in self._bits.items():
-            self._last_row[bit] = max(self._last_row.get(bit, row), row)
-        for (row, _), left in self._memories.items():
-            for bit, _ in left:
-                self._last_row[bit] = max(self._last_row.get(bit, row), row)
+        self._sources = each(victims) if labels is None else together(victims, labels)
         self._read_spaces = _read_spaces(recording)
-        self._rows = {row for row, _ in (*self._bits, *self._memories)}
+        self._rows = {row for row, _ in (*self._sources.bits, *self._sources.memories)}
         self._marks: dict[int, Marks] = {}
         self._carried = (-1, 0, 0)
-        self._open = (1 << self._count) - 1
+        self._open = (1 << self._sources.count) - 1
         self._live_rows: dict[int, int] = {}
         self._maybe = 0
         self._untold = 0
@@ -164,53 +148,6 @@ class _Flow:
         self.doubt = END_OF_TRACE
         """The first row of which an approximate range meets a mark."""
         self._told = len(victims) == 1
-
-    def _number(self, victims: list[Victims]) -> None:
-        covered: dict[int, tuple[Reads, int, int]] = {}
-        for its in victims:
-            for reads, first, last in its.reads:
-                _, low, high = covered.get(id(reads), (reads, first, last))
-                covered[id(reads)] = reads, min(low, first), max(high, last)
-        own = (its.own for its in victims if its.own is not None)
-        sites = (site for reads, low, high in covered.values() for site in reads.sites[low:high])
-        for site in (*sites, *own):
-            if site not in self._bits:
-                self._bits[site] = self._count
-                self._count += 1
-        for memory in (its.memory for its in victims if its.memory is not None):
-            self._memory_bits[id(memory)] = self._count
-            self._memories.setdefault(memory.site, []).append((self._count, memory))
-            self._count += 1
-
-    def _number_together(self, victims: list[Victims], labels: Sequence[int]) -> None:
-        """One bit for all sources of the same set of labels."""
-        owners: dict[Site, int] = {}
-        slices: dict[int, tuple[Reads, dict[int, list[tuple[int, int]]]]] = {}
-        for label, its in zip(labels, victims, strict=True):
-            for reads, first, last in its.reads:
-                slices.setdefault(id(reads), (reads, {}))[1].setdefault(label, []).append((first, last))
-            if its.own is not None:
-                owners[its.own] = owners.get(its.own, 0) | 1 << label
-        for reads, by_label in slices.values():
-            turns = _turns(by_label)
-            among = 0
-            for at, site in enumerate(reads.sites):
-                among ^= turns.get(at, 0)
-                if among:
-                    owners[site] = owners.get(site, 0) | among
-        for site, among in owners.items():
-            self._bits[site] = self._shared_bit(among)
-        for label, its in zip(labels, victims, strict=True):
-            if its.memory is not None:
-                self._memories.setdefault(its.memory.site, []).append((self._shared_bit(1 << label), its.memory))
-        for among, bit in self._shared.items():
-            for label in _ones(among):
-                self._bits_of.setdefault(label, []).append(bit)
-
-    def _shared_bit(self, among: int) -> int:
-        bit = self._shared.setdefault(among, self._count)
-        self._count = len(self._shared)
-        return bit
 
     def run(self) -> None:
         """Over the whole program, or until every source is known to be live."""
@@ -259,7 +196,7 @@ class _Flow:
         for number, space, lo, hi, approx in node.reads:
             marks = self._marks.get(space)
             some, perhaps = marks.read(lo, hi) if marks else (0, 0)
-            if (bit := self._bits.get((row, number))) is not None:
+            if (bit := self._sources.bits.get((row, number))) is not None:
                 some |= 1 << bit
             maybe |= perhaps | some if approx else perhaps
             sure |= 0 if approx else some
@@ -279,11 +216,11 @@ class _Flow:
             if approx and sure and self.doubt == END_OF_TRACE:
                 self.doubt = row
         if marks is None:
-            if new is None and (row, number) not in self._memories:
+            if new is None and (row, number) not in self._sources.memories:
                 return
             marks = self._marks[space] = Marks()
         marks.write(lo, hi, new, who[1], surely=not approx)
-        for bit, memory in self._memories.get((row, number), ()):
+        for bit, memory in self._sources.memories.get((row, number), ()):
             if memory.space == space and self._open >> bit & 1:
                 left = Mark(0, 1 << bit, memory.writers) if approx else Mark(1 << bit, 0, memory.writers)
                 marks.write(max(lo, memory.lo), min(hi, memory.hi), left, {}, surely=False)
@@ -296,7 +233,7 @@ class _Flow:
         self._maybe |= maybe
         news = sure & self._open
         if news:
-            for bit in _ones(news):
+            for bit in ones(news):
                 self._live_rows[bit] = row
             self._forget(news)
         doubtful = self._maybe & self._open
@@ -308,7 +245,7 @@ class _Flow:
 
     def _visited(self, bits: int, row: int) -> int:
         """Those of the sources whose own rows are behind: no mark of theirs is still to come."""
-        return sum(1 << bit for bit in _ones(bits) if self._last_row.get(bit, -1) < row)
+        return sum(1 << bit for bit in ones(bits) if self._sources.last_row.get(bit, -1) < row)
 
     def _forget(self, decided: int) -> None:
         self._open &= ~decided
@@ -323,7 +260,7 @@ class _Flow:
 
     def verdict(self, report: Report, its: Victims, *, partial: bool) -> Consequence:
         """The consequence of a report, from its victims."""
-        doubtful, untold = (dict.fromkeys(_ones(bits), 0) for bits in (self._maybe, self._untold))
+        doubtful, untold = (dict.fromkeys(ones(bits), 0) for bits in (self._maybe, self._untold))
         return self._come_to(
             [row for row in (*self._of_reads(its, 0), *self._of_bits(its, self._live_rows)) if row is not None],
             any(row is not None for row in (*self._of_reads(its, 1), *self._of_bits(its, doubtful))),
@@ -334,7 +271,7 @@ class _Flow:
 
     def verdict_of(self, label: int, *, approx: bool, partial: bool) -> Consequence:
         """The consequence of all reports of a label together. approx: theirs."""
-        bits = self._bits_of.get(label, ())
+        bits = self._sources.of_label.get(label, ())
         rows = [self._live_rows[bit] for bit in bits if bit in self._live_rows]
         doubtful, untold = (any(told >> bit & 1 for bit in bits) for told in (self._maybe, self._untold))
         return self._come_to(rows, doubtful, untold, approx=approx, partial=partial)
@@ -360,8 +297,8 @@ class _Flow:
         return DEAD
 
     def _of_bits(self, its: Victims, rows: dict[int, int]) -> list[int | None]:
-        bits = [self._bits.get(its.own)] if its.own is not None else []
-        bits += [self._memory_bits[id(its.memory)]] if its.memory is not None else []
+        bits = [self._sources.bits.get(its.own)] if its.own is not None else []
+        bits += [self._sources.memory_bits[id(its.memory)]] if its.memory is not None else []
         return [rows.get(bit) for bit in bits if bit is not None]
 
     def _of_reads(self, its: Victims, which: int) -> list[int | None]:
@@ -377,7 +314,7 @@ class _Flow:
         """(places, values) of live reads with their rows, of doubtful ones, and of those whose use is not told."""
         found = self._summaries.get(id(reads))
         if found is None:
-            bits = [self._bits.get(site, -1) for site in reads.sites]
+            bits = [self._sources.bits.get(site, -1) for site in reads.sites]
             live = [(k, self._live_rows[bit]) for k, bit in enumerate(bits) if bit in self._live_rows]
             doubt = [k for k, bit in enumerate(bits) if bit >= 0 and self._maybe >> bit & 1]
             untold = [k for k, bit in enumerate(bits) if bit >= 0 and self._untold >> bit & 1]
@@ -393,27 +330,6 @@ def _read_spaces(recording: Recording) -> set[int]:
     """The spaces that some recorded access reads."""
     flat = [np.asarray(chunk.program.pieces, dtype=np.int64).reshape(-1, PIECE) for chunk in recording.chunks]
     return {int(space) for pieces in flat for space in np.unique(pieces[pieces[:, 4] == 0, 0])}
-
-
-def _turns(by_label: dict[int, list[tuple[int, int]]]) -> dict[int, int]:
-    """By place, the labels whose slices begin or end there."""
-    turns: dict[int, int] = {}
-    for label, slices in by_label.items():
-        end = -1
-        for first, last in sorted(slices):
-            if first > end:
-                turns[first] = turns.get(first, 0) ^ 1 << label
-                turns[end] = turns.get(end, 0) ^ 1 << label
-            end = max(end, last)
-        turns[end] = turns.get(end, 0) ^ 1 << label
-    return turns
-
-
-def _ones(bits: int) -> Iterator[int]:
-    while bits:
-        low = bits & -bits
-        yield low.bit_length() - 1
-        bits ^= low
 
 
 def _load(table: dict[int, list[_Node]], chunk: Chunk) -> None:
