@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from hbtrace.analysis import Outcome, analyze
-    from hbtrace.compare.select import Filters
+    from hbtrace.compare.outcome import Outcome, analyze
+    from hbtrace.consequence.taint import Consequence, consequences
     from hbtrace.errors import HbtraceError, TraceError, UsageError
-    from hbtrace.explain.consequence import Consequence, consequences
     from hbtrace.explain.explanation import Explanation, explain_race
-    from hbtrace.explain.fix import fix
     from hbtrace.explain.minimize import minimize
     from hbtrace.explain.triage import Triage, triage
-    from hbtrace.explain.waits import weigh
-    from hbtrace.explain.whatif import whatif
+    from hbtrace.races.filters import Filters
     from hbtrace.record.recorder import Recorder, recorder_header
-    from hbtrace.replay import Result, analyze_events
-    from hbtrace.replay.races import Access, Report
+    from hbtrace.replay.reports import Access, Report
+    from hbtrace.replay.session import Result, analyze_events
     from hbtrace.trace.reader import Trace
     from hbtrace.trace.reader import open_trace as open
     from hbtrace.trace.writer import Writer, open_writer
+    from hbtrace.whatif.fix import fix
+    from hbtrace.whatif.waits import weigh
+    from hbtrace.whatif.whatif import whatif
 
 __all__ = [
     "Access", "Consequence", "Explanation", "Filters", "HbtraceError", "Outcome", "Recorder", "Report", "Result",
@@ -45,14 +45,14 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "Access": "replay.races", "Filters": "compare.select", "HbtraceError": "errors", "Outcome": "analysis",
-    "Report": "replay.races", "Result": "replay", "Trace": "trace.reader", "TraceError": "errors",
-    "Consequence": "explain.consequence", "consequences": "explain.consequence", "fix": "explain.fix",
+    "Access": "replay.reports", "Filters": "races.filters", "HbtraceError": "errors", "Outcome": "compare.outcome",
+    "Report": "replay.reports", "Result": "replay.session", "Trace": "trace.reader", "TraceError": "errors",
+    "Consequence": "consequence.taint", "consequences": "consequence.taint", "fix": "whatif.fix",
     "Explanation": "explain.explanation", "explain_race": "explain.explanation",
-    "minimize": "explain.minimize", "Triage": "explain.triage", "triage": "explain.triage", "whatif": "explain.whatif",
-    "UsageError": "errors", "Writer": "trace.writer", "analyze": "analysis", "analyze_events": "replay",
+    "minimize": "explain.minimize", "Triage": "explain.triage", "triage": "explain.triage", "whatif": "whatif.whatif",
+    "UsageError": "errors", "Writer": "trace.writer", "analyze": "compare.outcome", "analyze_events": "replay.session",
     "open": "trace.reader", "open_writer": "trace.writer", "Recorder": "record.recorder",
-    "recorder_header": "record.recorder", "weigh": "explain.waits",
+    "recorder_header": "record.recorder", "weigh": "whatif.waits",
 }  # fmt: skip
 
 

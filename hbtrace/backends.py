@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
-    from hbtrace.trace.holdings import Queue
+    from hbtrace.info.records import Queue
 
 HOLDS_FOR: Final = "ggml 0.18 to 0.25 (July to November 2026)"
 _SINCE_INTEGRATED: Final = "ggml 0.18 to 0.25 (16 July, with #24233, to November 2026)"

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from hbtrace.errors import TraceError
-from hbtrace.replay import Replay, analyze_events
+from hbtrace.replay.session import Replay, analyze_events
 from hbtrace.trace.rows import batch_from_rows
 from tests.oracle import compare, oracle
 from tests.oracle.programs import random_program

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from hbtrace.checks.coverage import Coverage, Meter
 from hbtrace.checks.model import SEVERITIES, Finding, Judgement
-from hbtrace.checks.passage import Passage
 from hbtrace.checks.registry import RULES
 from hbtrace.checks.survey import Survey
 from hbtrace.errors import TraceError
+from hbtrace.replay.session import Session
+from hbtrace.replay.settings import Settings
 
 if TYPE_CHECKING:
-    from hbtrace.source import Source
+    from hbtrace.importers.source import Source
 
-__all__ = ["Checked", "Coverage", "Finding", "Meter", "Passage", "check", "check_source"]
+__all__ = ["Checked", "Coverage", "Finding", "Meter", "check", "check_source"]
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class Checked:
 
 def check(path: str, **options: Any) -> Checked:
     """Check a trace (`-` is standard input). Options: `threads`, `skip_weights`, `strict`. Raises TraceError."""
-    from hbtrace.info import open_contents
+    from hbtrace.info.hazard import open_contents
 
     return check_source(open_contents(path), **options)
 
@@ -54,12 +55,10 @@ def check_source(
 ) -> Checked:
     """As `check`, for what is open already."""
     survey, meter = Survey(list(RULES)), Meter()
-    passage = Passage(
-        source.batches(), (survey, meter), threads=threads, skip_weights=skip_weights, strict=strict
-    )  # fmt: skip
+    session = Session(source.batches(), Settings(threads, skip_weights, strict), (survey, meter))
     races, signatures = 0, set()
     try:
-        for report in passage:
+        for report in session:
             races += 1
             signatures.add(report.signature)
     except TraceError as error:
@@ -71,7 +70,7 @@ def check_source(
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     return Checked(
         source.path,
-        passage.rows,
+        session.rows,
         source.dropped_bytes,
         findings,
         [judged for rule in survey.rules if not (judged := rule.judgement()).foreign],
@@ -79,5 +78,5 @@ def check_source(
         races,
         len(signatures),
         {sort: count for sort, count in survey.sorts.items() if count},
-        [*source.warnings, *passage.warnings],
+        [*source.warnings, *session.warnings],
     )

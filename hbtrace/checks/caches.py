@@ -6,10 +6,11 @@ from typing import Final
 
 from hbtrace.checks.model import Rule, Tally, count
 from hbtrace.checks.rounds import Round
-from hbtrace.checks.survey import Piece, Row, Survey
+from hbtrace.checks.survey import Row, Survey
 from hbtrace.replay.canonical import without_slot
+from hbtrace.replay.program import Piece
 
-Shape = tuple[tuple[str, int], ...]
+InputSizes = tuple[tuple[str, int], ...]
 """(name, size) of each input of a graph."""
 
 _MOST_UIDS: Final = 1 << 12
@@ -59,7 +60,7 @@ compute of that uid. `error` if they differ: the scheduler re-pointed tensors an
 
     def _moved(self, row: int, pieces: set[Piece]) -> set[str]:
         lowering = self.survey.lowering
-        template = lowering.event(row).template if lowering is not None else None
+        template = lowering.call(row).template if lowering is not None else None
         accesses = template.accesses if template is not None else []
         tensors = {accesses[number][1].tensor for _, _, _, number, _ in pieces if number < len(accesses)}
         return {self.survey.tables.name(tensor) for tensor in tensors if tensor != -1}
@@ -99,7 +100,7 @@ to slot 0 and re-point its address, not its identity."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
-        self._known: dict[tuple[int, Shape], tuple[int, list[int]]] = {}
+        self._known: dict[tuple[int, InputSizes], tuple[int, list[int]]] = {}
         self._places: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._identity, self._moved = Tally(), Tally()
         self._silent: set[int] = set()

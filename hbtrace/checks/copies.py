@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hbtrace.checks import strata_races
 from hbtrace.checks.model import Rule, Tally
-from hbtrace.checks.sorts import Sort
+from hbtrace.checks.race_sorts import Sort
 from hbtrace.checks.survey import Row, Survey
-from hbtrace.replay.races import Report
+from hbtrace.replay.reports import Report
+from hbtrace.strata.checks import races as strata_races
 
 
 class CopyUnordered(Rule):

@@ -1,6 +1,6 @@
 """Coverage: what a run exercised, and so what its clean verdict is worth.
 
-A `Meter` looks on while a trace is replayed (`passage.Passage`) and counts; `Meter.coverage()` judges. It finds no race
+A `Meter` looks on while a trace is replayed (`replay.session`) and counts; `Meter.coverage()` judges. It finds no race
 and knows no rule. Two ways to measure nothing come from practice: a batch in one ubatch, and a graph that is rebuilt
 each time so that the reuse path never runs.
 """
@@ -15,16 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hbtrace.checks.passage import Chunk
-from hbtrace.checks.sorts import INPUT_WRITES
-from hbtrace.replay import findings
+from hbtrace.replay import diagnostics
+from hbtrace.replay.clocks import NOTHING
 from hbtrace.replay.exercise import Exercise
-from hbtrace.replay.order import Clocks
-from hbtrace.replay.program import HOST, JOIN, QUEUE, STEP
+from hbtrace.replay.kernel import Clock
+from hbtrace.replay.program import HOST, JOIN, QUEUE
+from hbtrace.replay.session import Observer, Replayed, moments
 from hbtrace.trace.columns import Columns
+from hbtrace.trace.vocabulary import DIRECT, HOST_WAITS, HOST_WRITES
 
 if TYPE_CHECKING:
-    from hbtrace.checks.strata_coverage import Exerciser
+    from hbtrace.strata.checks.coverage import Exerciser
 
 Verdict = Literal["exercised", "partly", "not-exercised"]
 
@@ -34,9 +35,7 @@ COUNTERS: Final = (
 )  # fmt: skip
 """The names of `--require`."""
 
-_LATE: Final = (findings.BACKEND, findings.BUFFER, findings.TENSOR, findings.GRAPH)
-_DIRECT: Final = ("set_direct", "get_direct")
-_SYNCS: Final = ("synchronize", "event_synchronize")
+_LATE: Final = (diagnostics.BACKEND, diagnostics.BUFFER, diagnostics.TENSOR, diagnostics.GRAPH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +96,10 @@ class _Queue:
     fresh: bool = False
 
 
-class Meter:
-    """An observer of a `Passage`: show it every chunk, then ask for the `coverage`."""
+class Meter(Observer):
+    """Counts while a session replays a trace; then ask it for the `coverage`."""
+
+    ordered = True
 
     def __init__(self) -> None:
         self.exercise = Exercise()
@@ -108,7 +109,8 @@ class Meter:
         self.reports = self.hidden = 0
         self.late = 0
         self.rings: set[int] = set()
-        self._clocks = Clocks()
+        self._known: dict[int, Clock] = {}
+        """What each actor knows of others."""
         self._queues: dict[int, _Queue] = {}
         self._issued = False
         self._direct: set[int] = set()
@@ -117,25 +119,24 @@ class Meter:
         self.strata: Exerciser | None = None
         """Of a trace of Strata what its notes show; its coverage is another one."""
 
-    def take(self, chunk: Chunk) -> None:
-        columns = Columns(chunk.batch)
+    def take(self, replayed: Replayed) -> None:
+        columns = Columns(replayed.batch)
         evs = columns.strings("ev")
-        self._markers(chunk, columns, evs)
-        self._notes(chunk, columns)
-        self.exercise = chunk.lowering.exercise
-        self.late = sum(chunk.lowering.findings.count(kind) for kind in _LATE)
+        self._markers(replayed, columns, evs)
+        self._notes(replayed, columns)
+        self.exercise = replayed.lowering.exercise
+        self.late = sum(replayed.lowering.diagnostics.count(kind) for kind in _LATE)
         splits = columns.ints("split", -1)
-        code = iter(chunk.program.code)
-        for op, actor, other, footprint, row in zip(*[code] * STEP, strict=True):
-            self._clocks.step(op, actor, other)
-            ev = evs[row - chunk.first]
+        for op, actor, other, footprint, row, tick, known in moments(replayed):
+            self._known[actor] = known
+            ev = evs[row - replayed.first]
             if op == QUEUE:
-                self._queued(actor, other, ev, splits[row - chunk.first])
+                self._queued((actor, tick), other, ev, splits[row - replayed.first])
             elif op == HOST:
-                self._host(actor, ev, splits[row - chunk.first], footprint)
-            elif op == JOIN and ev in _SYNCS:
+                self._host(actor, ev, splits[row - replayed.first], footprint)
+            elif op == JOIN and ev in HOST_WAITS:
                 self._waited(other)
-        for report in chunk.reports:
+        for report in replayed.reports:
             self.reports += 1
             self.hidden += report.current.row in self._direct or report.earlier.row in self._direct
 
@@ -186,25 +187,25 @@ class Meter:
 
     # inside
 
-    def _notes(self, chunk: Chunk, columns: Columns) -> None:
+    def _notes(self, replayed: Replayed, columns: Columns) -> None:
         """Strata's notes, decoded in its own traces only."""
-        from hbtrace.checks.strata_races import ENGINE
+        from hbtrace.strata.checks.races import ENGINE
 
-        if not chunk.first and columns.strings("engine")[:1] == [ENGINE]:
-            from hbtrace.checks.strata_coverage import Exerciser
+        if not replayed.first and columns.strings("engine")[:1] == [ENGINE]:
+            from hbtrace.strata.checks.coverage import Exerciser
 
             self.strata = Exerciser()
         if self.strata is not None:
             from hbtrace.checks.sound import sound_rows
-            from hbtrace.checks.strata_findings import is_sound
+            from hbtrace.strata.checks.notes import is_sound
 
-            kind = chunk.batch.column("ev").cast(pa.string())
-            for event in sound_rows(chunk.batch.filter(pc.equal(kind, "note"))):
+            kind = replayed.batch.column("ev").cast(pa.string())
+            for event in sound_rows(replayed.batch.filter(pc.equal(kind, "note"))):
                 attrs = event.get("attrs")
                 if isinstance(attrs, dict) and is_sound(str(event.get("what")), attrs):
                     self.strata.feed(event)
 
-    def _markers(self, chunk: Chunk, columns: Columns, evs: list[str | None]) -> None:
+    def _markers(self, replayed: Replayed, columns: Columns, evs: list[str | None]) -> None:
         names, counts = np.unique(np.array([ev or "" for ev in evs], dtype=object).astype(str), return_counts=True)
         found = dict(zip(names.tolist(), counts.tolist(), strict=True))
         for ev, count in found.items():
@@ -221,10 +222,11 @@ class Meter:
             self.events["reserve"] = self.events.get("reserve", 0) + sum(
                 r for ev, r in zip(evs, reserve, strict=True) if ev == "sched_alloc"
             )
-        if "set_direct" in found or "get_direct" in found:
-            self._direct.update(chunk.first + k for k, ev in enumerate(evs) if ev in _DIRECT)
+        if not DIRECT.isdisjoint(found):
+            self._direct.update(replayed.first + k for k, ev in enumerate(evs) if ev in DIRECT)
 
-    def _queued(self, actor: int, host: int, ev: str | None, split: int) -> None:
+    def _queued(self, epoch: tuple[int, int], host: int, ev: str | None, split: int) -> None:
+        actor, tick = epoch
         if actor in self.exercise.synchronous:
             return
         if ev != "compute":
@@ -233,7 +235,7 @@ class Meter:
             return
         queue = self._queues.setdefault(actor, _Queue())
         self._drop_known(actor, queue, host)
-        queue.pending.append(self._clocks.of(actor)[actor])
+        queue.pending.append(tick)
         queue.most = max(queue.most, len(queue.pending))
         queue.computes += 1
         queue.fresh = True
@@ -244,7 +246,7 @@ class Meter:
     def _host(self, actor: int, ev: str | None, split: int, footprint: int) -> None:
         for queue in self._queues.values():
             queue.fresh = False
-        if ev not in INPUT_WRITES or split != -1 or footprint < 0:
+        if ev not in HOST_WRITES or split != -1 or footprint < 0:
             return
         self._per_node += any(count > 1 for count in self._chunks_of_split.values())
         self._chunks_of_split.clear()
@@ -263,6 +265,6 @@ class Meter:
             queue.fresh = False
 
     def _drop_known(self, actor: int, queue: _Queue, host: int) -> None:
-        known = self._clocks.of(host).get(actor, 0)
+        known = self._known.get(host, NOTHING).get(actor, 0)
         while queue.pending and queue.pending[0] <= known:
             queue.pending.popleft()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from hbtrace.checks.model import Rule, Tally
-from hbtrace.checks.passage import Chunk
-from hbtrace.checks.sorts import Sort
+from hbtrace.checks.race_sorts import Sort
 from hbtrace.checks.survey import Row, Survey
-from hbtrace.info import CAN_ARISE, NOT_KNOWN, Hazard, hazard_in, with_cpu_slots
-from hbtrace.replay.races import Report
-from hbtrace.trace.contents import Contents
-from hbtrace.trace.holdings import Queue, Scheduler
+from hbtrace.info.contents import Contents
+from hbtrace.info.hazard import CAN_ARISE, NOT_KNOWN, Hazard, hazard_in, with_cpu_slots
+from hbtrace.info.records import Queue, Scheduler
+from hbtrace.replay.reports import Report
+from hbtrace.replay.session import Replayed
 
 RING_VARIABLE: Final = "GGML_SCHED_UMA_RING"
 
@@ -44,8 +44,8 @@ two slots, and `sched_prepare_inputs` in the reuse path; or a backend that refus
         self._races = Tally()
         self._verdicts: dict[Queue, Hazard] = {}
 
-    def batch(self, chunk: Chunk) -> None:
-        self._contents.add(chunk.batch)
+    def batch(self, replayed: Replayed) -> None:
+        self._contents.add(replayed.batch)
 
     def race(self, report: Report, sort: Sort) -> None:
         if sort == "input":
@@ -145,7 +145,7 @@ the table of backends, or by its place: last of a scheduler."""
 
     def on_compute(self, at: Row) -> None:
         lowering = self.survey.lowering
-        template = lowering.event(at.row).template if lowering is not None else None
+        template = lowering.call(at.row).template if lowering is not None else None
         if template is None or at.work is None:
             return
         host_work = self.survey.host_work(at.backend)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hbtrace.checks.model import Rule, Tally, count
-from hbtrace.checks.passage import Chunk
-from hbtrace.checks.sorts import Sort
+from hbtrace.checks.race_sorts import Sort
 from hbtrace.checks.survey import Row, Survey
-from hbtrace.replay import findings
-from hbtrace.replay.races import Report
+from hbtrace.replay import diagnostics
+from hbtrace.replay.reports import Report
+from hbtrace.replay.session import Replayed
 
 _RANGE_KEYS: Final = ("src", "dst", "host_range")
 
@@ -82,8 +82,8 @@ order would not mend it."""
         self._count = 0
         self._look = False
 
-    def batch(self, chunk: Chunk) -> None:
-        count = chunk.lowering.findings.count(findings.USE_AFTER_FREE)
+    def batch(self, replayed: Replayed) -> None:
+        count = replayed.lowering.diagnostics.count(diagnostics.USE_AFTER_FREE)
         self._look, self._count = count > self._count, count
 
     def on_backend(self, at: Row) -> None:

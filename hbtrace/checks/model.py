@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
-    from hbtrace.checks.passage import Chunk
-    from hbtrace.checks.sorts import Sort
+    from hbtrace.checks.race_sorts import Sort
     from hbtrace.checks.survey import Row, Survey
-    from hbtrace.replay.races import Report
+    from hbtrace.replay.reports import Report
+    from hbtrace.replay.session import Replayed
 
 Severity = Literal["error", "warning", "info"]
 
@@ -108,7 +108,7 @@ class Rule:
         self.survey = survey
         self.findings: list[Finding] = []
 
-    def batch(self, chunk: Chunk) -> None:
+    def batch(self, replayed: Replayed) -> None:
         """The batch whose rows come next; its program is whole already."""
 
     def step(self, at: Row) -> None:

@@ -6,14 +6,14 @@ from typing import Final
 
 from hbtrace.checks.caches import AliasMoved, StaleUid
 from hbtrace.checks.copies import CopyUnordered
+from hbtrace.checks.events import EventOrder, FreedInFlight, RedundantWait
 from hbtrace.checks.hazard import CpuSplitInPlace, InPlaceHazard
-from hbtrace.checks.lives import EventOrder, FreedInFlight, RedundantWait
 from hbtrace.checks.memory import MemoryReuse, UseAfterFree
 from hbtrace.checks.model import Rule
 from hbtrace.checks.placement import Placement
 from hbtrace.checks.ring import PrepareMissing, PrepareTwice, RingRotation
-from hbtrace.checks.strata_rules import STRATA_RULES
 from hbtrace.errors import UsageError
+from hbtrace.strata.checks.rules import STRATA_RULES
 
 SCHEDULER_RULES: Final[tuple[type[Rule], ...]] = (
     InPlaceHazard,

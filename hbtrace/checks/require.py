@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from hbtrace.checks import strata_coverage
 from hbtrace.checks.coverage import COUNTERS, Coverage
 from hbtrace.errors import UsageError
+from hbtrace.strata.checks import coverage as strata_coverage
 
 _TERM: Final = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*(>=|<=|==|=|>|<)\s*([0-9]{1,18})\s*")
 _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {

@@ -6,11 +6,12 @@ from collections import Counter
 from typing import Final
 
 from hbtrace.checks.model import Rule, Tally, count, times
+from hbtrace.checks.race_sorts import Sort
 from hbtrace.checks.rounds import Round
-from hbtrace.checks.sorts import INPUT_WRITES, Sort
 from hbtrace.checks.survey import Row, Survey
 from hbtrace.replay.canonical import without_slot
-from hbtrace.replay.races import Report
+from hbtrace.replay.reports import Report
+from hbtrace.trace.vocabulary import HOST_WRITES
 
 _DEPTHS: Final = (2, 3, 4)
 _UNKNOWN: Final = "unknown phase"
@@ -212,7 +213,7 @@ inputs breaks nothing and is not reported. Mend: `ggml_backend_sched_prepare_inp
         events = self.survey.events
         if not events.get("sched_reuse") and not events.get("sched_alloc"):
             return "`sched_alloc` and `sched_reuse`"
-        if not any(events.get(ev) for ev in INPUT_WRITES):
+        if not any(events.get(ev) for ev in HOST_WRITES):
             return "the host's writes of the inputs"
         return None
 

@@ -7,27 +7,25 @@ row is kept here, because the lowering stands at the end of its batch already.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from hbtrace import backends
 from hbtrace.checks.model import Rule
-from hbtrace.checks.passage import Chunk
+from hbtrace.checks.race_sorts import Side, Sort, sort_of
 from hbtrace.checks.rounds import Rounds
-from hbtrace.checks.sorts import Side, Sort, sort_of
 from hbtrace.checks.sound import sound_rows
-from hbtrace.replay.definitions import HOST_NAME, follow
+from hbtrace.replay.clocks import NOTHING, Step
+from hbtrace.replay.kernel import Clock
 from hbtrace.replay.lower import Lowering
-from hbtrace.replay.order import Clocks, Step
-from hbtrace.replay.program import PIECE, QUEUE, STEP
-from hbtrace.replay.races import Access, Report
-from hbtrace.trace.vocabulary import REQUIRED
+from hbtrace.replay.names import HOST_NAME, follow
+from hbtrace.replay.program import DROP, END, QUEUE, Piece, Program
+from hbtrace.replay.reports import Access, Report
+from hbtrace.replay.session import Observer, Replayed
+from hbtrace.trace.vocabulary import EVENTS
 
 Event = dict[str, Any]
-Piece = tuple[int, int, int, int, int]
-"""(space, lo, hi, number of the access, 1 for a write)"""
-
 
 @dataclass(slots=True)
 class Row:
@@ -99,12 +97,40 @@ class Tables:
         return int(event.get("buffer", -1)), int(event.get("offset", 0))
 
 
-class Survey:
+class Present:
+    """What actors know at the present row."""
+
+    def __init__(self) -> None:
+        self._ticks: dict[int, int] = {}
+        self._known: dict[int, Clock] = {}
+
+    def do(self, step: Step, tick: int, known: Clock) -> Step:
+        """The next step; what its actor knows after it."""
+        if step.op not in (DROP, END):
+            self._ticks[step.actor], self._known[step.actor] = tick, known
+        return step
+
+    def tick(self, actor: int) -> int:
+        """An actor's own clock."""
+        return self._ticks.get(actor, 0)
+
+    def knows(self, actor: int, other: int) -> int:
+        """Up to which step of another an actor knows."""
+        return self.tick(actor) if actor == other else self._known.get(actor, NOTHING).get(other, 0)
+
+
+def _moments(replayed: Replayed) -> Iterator[tuple[Step, int, Clock, Program]]:
+    for program, order in zip(replayed.programs, replayed.orders, strict=True):
+        for step, learnt, tick, known in zip(program.steps(), order.learnt, order.ticks, order.known, strict=True):
+            yield Step(*step, learnt), tick, known, program
+
+
+class Survey(Observer):
     """Give it chunks with `take`; it calls the rules. Then ask it what stands at the present row."""
 
     def __init__(self, rules: list[type[Rule]]) -> None:
         self.tables = Tables()
-        self.clocks = Clocks()
+        self.clocks = Present()
         self.rounds = Rounds(self.tables)
         self.meta: Event = {}
         self.events: dict[str, int] = {}
@@ -116,6 +142,7 @@ class Survey:
         self._seen_actors = 1  # the first is HOST
         self._hosts = [0]
         self._pieces: dict[int, list[Piece]] = {}
+        self._defined: Program | None = None
         self._handlers: dict[str, list[Callable[[Row], None]]] = {}
         for rule in self.rules:
             for name in dir(rule):
@@ -126,24 +153,23 @@ class Survey:
         """Races by what they are."""
         self._works: dict[int, tuple[str, int]] = {}
 
-    def take(self, chunk: Chunk) -> None:
+    def take(self, replayed: Replayed) -> None:
         """The next batch, replayed."""
-        self.lowering = chunk.lowering
-        self._hosts = [actor for actor, family in enumerate(chunk.lowering.names.families) if family == HOST_NAME]
-        self._keep_pieces(chunk)
+        self.lowering = replayed.lowering
+        self._hosts = [actor for actor, family in enumerate(replayed.lowering.names.families) if family == HOST_NAME]
         for rule in self.rules:
-            rule.batch(chunk)
-        events = sound_rows(chunk.batch)
-        if not chunk.first and events and events[0].get("ev") == "meta":
+            rule.batch(replayed)
+        events = sound_rows(replayed.batch)
+        if not replayed.first and events and events[0].get("ev") == "meta":
             self.meta = events[0]
-        code = iter(chunk.program.code)
-        steps = zip(*[code] * STEP, strict=True)
+        steps = _moments(replayed)
         step = next(steps, None)
-        reports, told = chunk.reports, 0
-        for row, event in enumerate(events, chunk.first):
+        reports, told = replayed.reports, 0
+        for row, event in enumerate(events, replayed.first):
             mine: list[Step] = []
-            while step is not None and step[4] == row:
-                mine.append(self._do(step))
+            while step is not None and step[0].row == row:
+                self._define(step[3])
+                mine.append(self.clocks.do(*step[:3]))
                 step = next(steps, None)
             self._row(Row(row, str(event.get("ev") or ""), event, mine))
             while told < len(reports) and reports[told].current.row <= row:
@@ -163,8 +189,8 @@ class Survey:
 
     def pending(self, actor: int, clock: int | None = None) -> bool:
         """Whether no host thread knows that an actor's step of that clock is done; by default its newest step."""
-        since = self.clocks.of(actor).get(actor, 0) if clock is None else clock
-        return all(self.clocks.of(host).get(actor, 0) < since for host in self._hosts)
+        since = self.clocks.tick(actor) if clock is None else clock
+        return all(self.clocks.knows(host, actor) < since for host in self._hosts)
 
     def host(self, at: Row) -> int:
         """The actor of the host thread that did a row."""
@@ -202,13 +228,9 @@ class Survey:
 
     # inside
 
-    def _do(self, step: tuple[int, ...]) -> Step:
-        op, actor, other, footprint, row = step
-        return Step(op, actor, other, footprint, row, self.clocks.step(op, actor, other))
-
     def _row(self, at: Row) -> None:
         ev = at.ev
-        if any(at.event.get(key, -1) == -1 for key in REQUIRED.get(ev, ())):
+        if any(at.event.get(key, -1) == -1 for key in (EVENTS[ev].needs if ev in EVENTS else ())):
             return  # the replay skips it, too
         self.events[ev] = self.events.get(ev, 0) + 1
         if ev == "event_record":
@@ -262,11 +284,10 @@ class Survey:
         inputs = self.tables.inputs, self.rounds.inputs
         return any(root in known for known in inputs) if any(inputs) else None
 
-    def _keep_pieces(self, chunk: Chunk) -> None:
-        program = chunk.program
-        if program.forget_footprints:
-            self._pieces.clear()
-        flat, bounds = program.pieces, program.bounds
-        for k, footprint in enumerate(program.footprints):
-            values = iter(flat[bounds[k] : bounds[k + 1]])
-            self._pieces[footprint] = list(zip(*[values] * PIECE, strict=True))
+    def _define(self, program: Program) -> None:
+        """The footprints of a program, when its first step is done."""
+        if program is not self._defined:
+            self._defined = program
+            if program.forget_footprints:
+                self._pieces.clear()
+            self._pieces.update(program.defined())

@@ -8,7 +8,7 @@ from hbtrace.checks.coverage import Coverage, Verdict
 
 if TYPE_CHECKING:
     from hbtrace.checks.coverage import Meter
-    from hbtrace.checks.strata_coverage import StrataCoverage
+    from hbtrace.strata.checks.coverage import StrataCoverage
 
 Reason = tuple[str, str]
 """(why, what to change)"""

@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 
 from hbtrace.errors import HbtraceError
-from hbtrace.names import harmless
+from hbtrace.escape import harmless
 
 _TABLE: Final = {
     "analyze": ("hbtrace.cli.analyze", "Find the races of recorded runs and print them."),

@@ -11,14 +11,14 @@ import click
 from hbtrace.cli.gate import FORMATS, gate_options
 from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import HbtraceError, UsageError
-from hbtrace.names import as_text, harmless
+from hbtrace.escape import as_text, harmless
 
 if TYPE_CHECKING:
-    from hbtrace.analysis import Options, Outcome
     from hbtrace.cli.output import Write
     from hbtrace.compare.findings import Verdict
-    from hbtrace.compare.suppressions import Suppressions
+    from hbtrace.compare.outcome import Options, Outcome
     from hbtrace.importers.ggml_sanitize import Reports
+    from hbtrace.races.suppressions import Suppressions
 
 
 @click.command(
@@ -95,9 +95,9 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
 
 def _one(path: str, options: Options, show: _Shower) -> list[Outcome]:
     """Analyze one trace and show it; a log of nothing but RACE blocks is summarised and is no outcome."""
-    from hbtrace.analysis import analyze_source
     from hbtrace.cli.progress import watched
-    from hbtrace.source import open_source, pasted_reports
+    from hbtrace.compare.outcome import analyze_source
+    from hbtrace.importers.source import open_source, pasted_reports
 
     pasted = pasted_reports(path)
     if pasted is not None:
@@ -201,7 +201,7 @@ class _Shower:
 
             self._write(json.document(outcomes, self._failures, several=self._several))
         elif self._form == "toml":
-            from hbtrace.compare.suppressions import suppression_file
+            from hbtrace.races.suppressions import suppression_file
 
             races = ((report, outcome.id_of(report)) for outcome in outcomes for report in outcome.reports)
             self._write(suppression_file(races))

@@ -8,7 +8,7 @@ import click
 
 from hbtrace.cli.options import output_options, replay_options
 from hbtrace.errors import HbtraceError, UsageError
-from hbtrace.names import as_text, harmless
+from hbtrace.escape import as_text, harmless
 
 if TYPE_CHECKING:
     from hbtrace.checks import Checked
@@ -83,7 +83,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
 def _one(path: str, given: dict[str, Any]) -> Checked:
     from hbtrace.checks import check_source
     from hbtrace.cli.progress import watched
-    from hbtrace.info import open_contents
+    from hbtrace.info.hazard import open_contents
 
     return check_source(
         watched(open_contents(path)),

@@ -11,7 +11,7 @@ import click
 from hbtrace.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
-    from hbtrace.source import Source
+    from hbtrace.importers.source import Source
 
 
 @click.command(epilog="""\b
@@ -42,7 +42,7 @@ def command(src: str, dst: str, force: bool, beside: tuple[str, ...], **strata: 
     .jsonl; - is standard output.
     """
     from hbtrace.cli.output import warn
-    from hbtrace.source import open_source
+    from hbtrace.importers.source import open_source
     from hbtrace.trace.writer import write_batches
 
     _check_apart(src, dst)
@@ -60,8 +60,9 @@ def command(src: str, dst: str, force: bool, beside: tuple[str, ...], **strata: 
 def _captures(paths: Sequence[str], given: dict[str, Any]) -> Source:
     """A run of Strata. Its options on anything else would say nothing, so they are refused."""
     from hbtrace.importers import STRATA_LOG
-    from hbtrace.importers.strata import Settings
-    from hbtrace.source import StrataCaptures, foreign_kind, holds_trace
+    from hbtrace.importers.source import foreign_kind, holds_trace
+    from hbtrace.strata.captures import StrataCaptures
+    from hbtrace.strata.logs.importer import Settings
 
     if "-" in paths:
         raise UsageError("captures of Strata are read twice: name files, not standard input")

@@ -93,7 +93,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
 
 def _arms(base: str | None, output: str | None, given: dict[str, Any], *, force: bool) -> int:
     """Two arms of a Strata workload instead of two sides."""
-    from hbtrace.cli.diff_state import state_diff
+    from hbtrace.strata.cli.diff_state import state_diff
 
     if base is not None or not given["state"] or not given["against"]:
         raise UsageError("--state OFF... and --against ON... stand together, and without BASE and HEAD")

@@ -32,17 +32,17 @@ def command(trace: str, ident: str, output: str | None, force: bool, **given: An
     """
     from hbtrace.cli.output import open_output, terminal_width, warn
     from hbtrace.cli.progress import watched
-    from hbtrace.cli.twice import opened_twice
     from hbtrace.explain.explanation import explain
     from hbtrace.explain.triage import triage_source, wanted_of
+    from hbtrace.importers.source import Rereadable, open_source
     from hbtrace.report import explain as report
 
     with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
-        source, again = opened_twice(trace)
-        found = triage_source(watched(source), settings_of(given))
+        source = Rereadable(watched(open_source(trace)))
+        found = triage_source(source, settings_of(given))
         reports = wanted_of(found, ident)
         warn(found.warnings)
-        explanation = explain(found, reports, again)
+        explanation = explain(found, reports, source.batches)
         if given["format"] == "json":
             write(report.document(explanation))
         else:

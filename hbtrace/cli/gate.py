@@ -11,9 +11,9 @@ import click
 from hbtrace.cli.options import filters_of
 
 if TYPE_CHECKING:
-    from hbtrace.analysis import Options
     from hbtrace.compare.findings import Finding, Verdict
-    from hbtrace.compare.suppressions import Suppressions
+    from hbtrace.compare.outcome import Options
+    from hbtrace.races.suppressions import Suppressions
 
 FORMATS: Final = ("text", "json", "jsonl", "markdown", "github", "sarif", "junit")
 
@@ -50,14 +50,14 @@ def today() -> date:
 
 
 def load_suppressions(path: str | None) -> Suppressions | None:
-    from hbtrace.compare.suppressions import read_suppressions
+    from hbtrace.races.suppressions import read_suppressions
 
     return None if path is None else read_suppressions(path, today())
 
 
 def replay_settings(given: dict[str, Any], suppressions: Suppressions | None, limit: int | None) -> Options:
     """The replay's options from those of the command line."""
-    from hbtrace.analysis import Options
+    from hbtrace.compare.outcome import Options
 
     return Options(
         threads=given["threads"],

@@ -30,19 +30,19 @@ def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> i
     Exit code: 0, 2 wrong use, or no race with this id, 3 a trace that cannot be read.
     """
     from hbtrace.cli.output import refuse_inputs, warn
-    from hbtrace.cli.twice import opened_twice
     from hbtrace.explain.minimize import minimize
     from hbtrace.explain.triage import triage_source, wanted_of
+    from hbtrace.importers.source import Rereadable, open_source
     from hbtrace.trace.writer import open_writer
 
     refuse_inputs(output, (trace,))
     settings = settings_of(given)
-    source, again = opened_twice(trace)
+    source = Rereadable(open_source(trace))
     found = triage_source(source, settings)
     reports = wanted_of(found, ident)
     warn(source.warnings)
     with open_writer(output, force=force) as writer:
-        events = minimize(again(), reports[0], settings)
+        events = minimize(source.batches(), reports[0], settings)
         writer.write_rows(events)
     where = "" if output == "-" else f" in {output}"
     click.echo(f"{len(events)} of {found.recording.rows:,} events{where}", err=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 if TYPE_CHECKING:
-    from hbtrace.compare.select import Filters
-    from hbtrace.explain.recording import Settings
+    from hbtrace.races.filters import Filters
+    from hbtrace.replay.settings import Settings
 
 Command = Callable[..., Any]
 Spans = tuple[tuple[int, int], ...]
@@ -70,7 +70,7 @@ def filter_options(command: Command) -> Command:
 
 def filters_of(given: dict[str, Any]) -> Filters:
     """The filters, of what `filter_options` handed on."""
-    from hbtrace.compare.select import Filters
+    from hbtrace.races.filters import Filters
 
     names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
     return Filters(**{name: given[name] for name in names})
@@ -89,7 +89,7 @@ def replay_options(command: Command) -> Command:
 
 def settings_of(given: dict[str, Any]) -> Settings:
     """How to replay for an explanation, of what `replay_options` handed on; not every verb has `fold_layers`."""
-    from hbtrace.explain.recording import Settings
+    from hbtrace.replay.settings import Settings
 
     return Settings(given["threads"], given["skip_weights"], given["strict"], given.get("fold_layers", False))
 

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from hbtrace.errors import UsageError
-from hbtrace.names import harmless
+from hbtrace.escape import harmless
 
 if TYPE_CHECKING:
     from hbtrace.compare.findings import Verdict
@@ -141,7 +141,7 @@ def note(sentences: Iterable[str]) -> None:
 def tell(verdict: Verdict, form: str) -> None:
     """What stands beside a comparison's result: warnings, and of JSON lines all that is said of no race."""
     if form == "jsonl":
-        from hbtrace.compare.worth import lines
+        from hbtrace.compare.side_coverage import lines
 
         warn(dict.fromkeys([*verdict.errors, *verdict.reasons]))
         note([*verdict.notes, *lines(verdict.coverage)])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hbtrace.source import Source
+from hbtrace.importers.source import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,19 +18,22 @@ _PATIENCE: Final = 1.0
 
 def watched(source: Source) -> Source:
     """The source, telling its progress on standard error if that is a terminal."""
-    if sys.stderr.isatty():
-        source.batches = _telling(source)  # type: ignore[method-assign]
-    return source
+    return _Telling(source) if sys.stderr.isatty() else source
 
 
-class _telling:  # noqa: N801 - reads as a verb where it is used
+class _Telling:
+    """A source that is seen through."""
+
     def __init__(self, source: Source) -> None:
+        self._source = source
         self._path = source.path
-        self._batches = source.batches
 
-    def __call__(self) -> Iterator[pa.RecordBatch]:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
         start, rows, told = time.monotonic(), 0, False
-        for batch in self._batches():
+        for batch in self._source.batches():
             yield batch
             rows += batch.num_rows
             if time.monotonic() - start > _PATIENCE:

@@ -10,7 +10,7 @@ import click
 
 _TABLE: Final = {
     "ggml": ("hbtrace.cli.simulate_ggml", "The ggml scheduler with its input ring, as llama.cpp drives it."),
-    "strata": ("hbtrace.cli.simulate_strata", "A pipelined engine with a ring of state snapshots."),
+    "strata": ("hbtrace.strata.cli.simulate", "A pipelined engine with a ring of state snapshots."),
 }
 """Engine -> its module, whose click command is named `command`, and its line in the help."""
 

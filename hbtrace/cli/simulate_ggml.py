@@ -58,7 +58,7 @@ def command(**given: Any) -> int:
     Exit code: 0, 2 wrong use.
     """
     from hbtrace.report import simulate as report
-    from hbtrace.simulate import ggml_faults
+    from hbtrace.simulate import faults as ggml_faults
 
     if given["list_faults"]:
         from hbtrace.cli.output import show, terminal_width

@@ -37,8 +37,8 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     from hbtrace.cli.output import open_output, terminal_width, warn
     from hbtrace.cli.progress import watched
     from hbtrace.explain.triage import triage_source
+    from hbtrace.importers.source import open_source
     from hbtrace.report import triage as report
-    from hbtrace.source import open_source
 
     suppressions = load_suppressions(given["suppressions"])
     with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, repeat
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,11 +11,9 @@ from hbtrace.cli.options import filter_options, filters_of, output_options, repl
 from hbtrace.errors import UsageError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from hbtrace.explain.draft import Entry, Rule
-    from hbtrace.explain.whatif import Batches, Side
-    from hbtrace.source import Source
+    from hbtrace.importers.source import Source
+    from hbtrace.whatif.rewriting import Entry, Rule
+    from hbtrace.whatif.whatif import Batches, Side
 
 
 @click.command(
@@ -62,9 +59,10 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read.
     """
     from hbtrace.cli.output import refuse_inputs, terminal_width, warn
-    from hbtrace.explain.whatif import rewrite, side_of, whatif
+    from hbtrace.importers.source import Rereadable, open_source
     from hbtrace.report import whatif as report
     from hbtrace.trace.writer import check_target
+    from hbtrace.whatif.whatif import rewrite, side_of, whatif
 
     rules = _rules(given)
     if given["fix"] + given["waits"] + bool(rules or given["edge"]) != 1:
@@ -72,7 +70,8 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     refuse_inputs(output, (trace,))
     if output is not None:
         check_target(output, force=force)
-    source, batches = _opened(trace)
+    source = Rereadable(open_source(trace))
+    batches = source.batches
     settings, filters = settings_of(given), filters_of(given)
     if given["waits"]:
         if filters or output is not None:
@@ -81,7 +80,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     before = side_of(batches(), settings, filters) if given["edge"] else None
     json = given["format"] == "json"
     if given["fix"]:
-        from hbtrace.explain.fix import fix
+        from hbtrace.whatif.fix import fix
 
         fixed = fix(batches, settings, filters)
         warn([*source.warnings, *fixed.before.recording.warnings])
@@ -104,7 +103,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
 def _tell(comparison: str | bytes, output: str | None) -> None:
     """Nothing may stand beside a trace on standard output."""
     from hbtrace.cli.output import show
-    from hbtrace.names import harmless
+    from hbtrace.escape import harmless
 
     if output != "-":
         show(comparison)
@@ -116,8 +115,8 @@ def _tell(comparison: str | bytes, output: str | None) -> None:
 
 def _weigh(trace: str, source: Source, batches: Batches, settings: Any, given: dict[str, Any]) -> int:
     from hbtrace.cli.output import show, terminal_width, warn
-    from hbtrace.explain.waits import weigh
     from hbtrace.report import whatif as report
+    from hbtrace.whatif.waits import weigh
 
     weighed = weigh(batches(), settings)
     warn(source.warnings)
@@ -128,9 +127,10 @@ def _weigh(trace: str, source: Source, batches: Batches, settings: Any, given: d
 
 def _rules(given: dict[str, Any]) -> list[Rule]:
     """The rules asked for, new ones: a rule counts its price while it is applied."""
-    from hbtrace.explain.pin import Pin, Place
-    from hbtrace.explain.ring import Ring
-    from hbtrace.explain.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
+    from hbtrace.whatif.pin import Pin
+    from hbtrace.whatif.place import Place
+    from hbtrace.whatif.ring import Ring
+    from hbtrace.whatif.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
 
     rules: list[Rule] = [Drop(row) for row in given["drop_edge"]]
     rules += [HideDirect()] if given["hide_direct"] else []
@@ -151,7 +151,7 @@ def _rules(given: dict[str, Any]) -> list[Rule]:
 
 def _edges(given: dict[str, Any], side: Side | None) -> list[Rule]:
     """The missing orders of the causes that --edge names, new rules each time."""
-    from hbtrace.explain.edges import edges_for
+    from hbtrace.whatif.edges import edges_for
 
     if side is None:
         return []
@@ -167,22 +167,9 @@ def _edges(given: dict[str, Any], side: Side | None) -> list[Rule]:
     return rules
 
 
-def _opened(trace: str) -> tuple[Source, Batches]:
-    """The trace, and its batches as something that can be read again and again."""
-    from hbtrace.cli.twice import opened_twice
-
-    source, again = opened_twice(trace)
-    readings = chain([source.batches], repeat(again))
-
-    def batches() -> Iterable[pa.RecordBatch]:
-        return next(readings)()
-
-    return source, batches
-
-
 def _write(path: str, entries: Iterator[Entry], *, force: bool) -> None:
-    from hbtrace.explain.draft import batches_of
     from hbtrace.trace.writer import open_writer
+    from hbtrace.whatif.rewriting import batches_of
 
     with open_writer(path, force=force) as writer:
         for batch in batches_of(entries):

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from hbtrace.compare.diff import is_host, lost_roots, met_by_host, united
+from hbtrace.compare.diff import lost_roots, met_by_host, united
 from hbtrace.compare.findings import Finding, State, Verdict
-from hbtrace.compare.identity import SHORTEST, full_identity, identities
-from hbtrace.compare.select import Filters
 from hbtrace.compare.sides import Side
-from hbtrace.compare.tomlfile import TomlFile, Types, line
 from hbtrace.errors import UsageError
-from hbtrace.names import as_text
+from hbtrace.escape import as_text
+from hbtrace.races.filters import Filters
+from hbtrace.races.identity import SHORTEST, full_identity, identities
+from hbtrace.races.natures import is_host
+from hbtrace.races.tomlfile import TomlFile, Types, line
 from hbtrace.replay.canonical import is_unnamed
 from hbtrace.replay.exercise import READ, WRITTEN
-from hbtrace.replay.races import KINDS, Access, Report, Signature
+from hbtrace.replay.reports import KINDS, Access, Report, Signature
 
 FORMAT: Final = 1
 _SIDE: Final = ("actor", "tensor", "label")

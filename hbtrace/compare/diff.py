@@ -10,13 +10,13 @@ from collections import Counter
 from typing import Final
 
 from hbtrace.compare.findings import Finding, State, Verdict
-from hbtrace.compare.identity import identities
 from hbtrace.compare.sides import Seen, Side
 from hbtrace.compare.workload import incomparable, obstacles
+from hbtrace.races.identity import identities
 from hbtrace.replay.canonical import fold_layers, is_unnamed, without_slot
-from hbtrace.replay.definitions import HOST_NAME
 from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN
-from hbtrace.replay.races import Signature
+from hbtrace.replay.names import HOST_NAME
+from hbtrace.replay.reports import Signature
 
 
 def diff(base: Side, head: Side) -> Verdict:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hbtrace.compare.select import Selection
+from hbtrace.compare.selection import Selection
+from hbtrace.compare.side_coverage import Worth
 from hbtrace.compare.sides import Occurrences
-from hbtrace.compare.suppressions import Suppression
-from hbtrace.compare.worth import Worth
-from hbtrace.replay.races import Report
+from hbtrace.races.suppressions import Suppression
+from hbtrace.replay.reports import Report
 
 State = Literal["found", "new", "persisting", "fixed", "moved", "not exercised"]
 

@@ -11,17 +11,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hbtrace.analysis import Options, Outcome, analyze_source
-from hbtrace.compare.identity import identities, printed_names
-from hbtrace.compare.select import Filters, Found, is_id_of
-from hbtrace.compare.suppressions import Suppression
+from hbtrace.compare.outcome import Options, Outcome, analyze_source
+from hbtrace.compare.selection import Found
+from hbtrace.compare.side_coverage import Worth
 from hbtrace.compare.workload import Key, Workload, workload_of
-from hbtrace.compare.worth import Worth
 from hbtrace.errors import TraceError, UsageError
-from hbtrace.names import as_text
+from hbtrace.escape import as_text
+from hbtrace.importers.source import open_source, pasted_reports
+from hbtrace.races.filters import Filters, is_id_of
+from hbtrace.races.identity import identities, printed_names
+from hbtrace.races.suppressions import Suppression
 from hbtrace.replay.canonical import without_slot
-from hbtrace.replay.races import KINDS, Report, Signature
-from hbtrace.source import open_source, pasted_reports
+from hbtrace.replay.reports import KINDS, Report, Signature
 from hbtrace.trace.vocabulary import SUFFIXES
 
 if TYPE_CHECKING:

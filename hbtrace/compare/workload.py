@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from hbtrace.analysis import Outcome
+from hbtrace.compare.outcome import Outcome
 
 Key = tuple[object, ...]
 """Equal for runs that can be compared with the same others."""

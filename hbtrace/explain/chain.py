@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hbtrace.explain.recording import Recording
 from hbtrace.replay.kernel import Clock
-from hbtrace.replay.order import Clocks
 from hbtrace.replay.program import DROP, END, JOIN, QUEUE, RECORD, RELEASE, WAIT
-from hbtrace.replay.races import Report
+from hbtrace.replay.recording import Recording
+from hbtrace.replay.reports import Report
 
 NEVER = -1
 
@@ -52,7 +52,8 @@ class _Walk:
         self._report = report
         self._first = recording.actors.index(report.earlier.actor)
         self._then = recording.actors.index(report.current.actor)
-        self._clocks = Clocks()
+        self._slots: dict[int, int] = {}
+        """What each slot knows of the earlier actor."""
         self._knowers: set[tuple[str, int]] = set()
         self._links: list[Link] = []
         self._since = (NEVER, "")
@@ -60,15 +61,18 @@ class _Walk:
         self._snapshots: dict[str, Clock] = {}
 
     def run(self) -> Chain:
-        needs, knew = self._report.earlier.clock, 0
-        for op, actor, other, _, row in self._recording.steps():
-            self._clocks.step(op, actor, other)
-            self._snap(op, actor, row)
-            mine = self._clocks.of(self._then).get(self._first, 0)
+        needs, knew, mine = self._report.earlier.clock, 0, 0
+        for op, actor, other, row, known in self._moments():
+            self._snap(actor, row, known)
+            if op in (RECORD, RELEASE):
+                held = self._slots.get(other, 0) if op == RELEASE else 0
+                self._slots[other] = max(held, known.get(self._first, 0))
+            if actor == self._then:
+                mine = known.get(self._first, 0)
             if "current" not in self._snapshots:
                 if mine > knew:
                     knew, self._since = mine, (row, self._recording.events[row])
-                self._spread(op, actor, other, row)
+                self._spread(op, actor, other, row, known)
             elif mine >= needs:
                 self._learns = (row, self._recording.events[row])
                 break
@@ -77,22 +81,28 @@ class _Walk:
             self._snapshots.get("earlier", {}),
         )  # fmt: skip
 
-    def _snap(self, op: int, actor: int, row: int) -> None:
-        if op in (DROP, END):  # these name a slot or a space, and no actor
-            return
-        for name, side in (("earlier", self._report.earlier), ("current", self._report.current)):
-            known = self._clocks.actors.get(actor, {})
-            same = row == side.row and self._recording.actors[actor] == side.actor
-            if name not in self._snapshots and same and known.get(actor, 0) == side.clock:
-                self._snapshots[name] = dict(known)
+    def _moments(self) -> Iterator[tuple[int, int, int, int, Clock]]:
+        """Each step with what its actor then knows, itself among it."""
+        for program, order in zip(self._recording.programs, self._recording.orders, strict=True):
+            for at, (op, actor, other, _, row) in enumerate(program.steps()):
+                if op == DROP:
+                    self._slots.pop(other, None)
+                elif op != END:  # these two name a slot or a space, and no actor
+                    yield op, actor, other, row, order.whole(at, actor)
 
-    def _spread(self, op: int, actor: int, other: int, row: int) -> None:
+    def _snap(self, actor: int, row: int, known: Clock) -> None:
+        for name, side in (("earlier", self._report.earlier), ("current", self._report.current)):
+            same = row == side.row and self._recording.actors[actor] == side.actor
+            if name not in self._snapshots and same and known[actor] == side.clock:
+                self._snapshots[name] = known
+
+    def _spread(self, op: int, actor: int, other: int, row: int, known: Clock) -> None:
         """Who or what knows of the earlier access now that did not before."""
         if "earlier" not in self._snapshots or op not in (QUEUE, JOIN, WAIT, RECORD, RELEASE):
             return
         into = ("slot", other) if op in (RECORD, RELEASE) else ("actor", actor)
-        known = self._clocks.slots.get(other, {}) if into[0] == "slot" else self._clocks.of(actor)
-        if into in self._knowers or known.get(self._first, 0) < self._report.earlier.clock:
+        knows = self._slots[other] if into[0] == "slot" else known.get(self._first, 0)
+        if into in self._knowers or knows < self._report.earlier.clock:
             return
         self._knowers.add(into)
         if into == ("actor", self._first):

@@ -8,17 +8,17 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from hbtrace.consequence.taint import Consequence, Trail, trail
 from hbtrace.explain.causes import Cause, Window, window_of
 from hbtrace.explain.chain import Chain, chain_of
-from hbtrace.explain.consequence import Consequence, Trail, trail
-from hbtrace.explain.mending import Advice, advice
-from hbtrace.explain.recording import Recording
-from hbtrace.explain.rowtext import rows_in_words
+from hbtrace.explain.mends import Advice, advice
+from hbtrace.explain.row_words import rows_in_words
 from hbtrace.explain.schedule import Lines, lines_of
 from hbtrace.explain.triage import Triage, triage, wanted_of
 from hbtrace.explain.witness import Witness, witness
-from hbtrace.replay.races import Access, Report
-from hbtrace.source import open_source
+from hbtrace.importers.source import open_source
+from hbtrace.replay.recording import Recording
+from hbtrace.replay.reports import Access, Report
 
 _NEIGHBOURS = 2
 

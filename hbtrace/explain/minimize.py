@@ -18,11 +18,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hbtrace.errors import HbtraceError, UsageError
-from hbtrace.explain.recording import Settings
-from hbtrace.explain.state import Event
-from hbtrace.replay import analyze_events
-from hbtrace.replay.races import Report, Signature
+from hbtrace.replay.reports import Report, Signature
+from hbtrace.replay.session import analyze_events
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import rows_from_batch
+from hbtrace.whatif.state import Event
 
 _BYSTANDERS: Final = ("time", "site", "started_at", "producer", "engine", "engine_version", "command", "env", "notes")
 _DEFINING: Final = {"backend": "id", "buffer": "id", "tensor": "id", "graph": "id"}

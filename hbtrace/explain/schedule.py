@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hbtrace.explain.recording import Piece, Recording
-from hbtrace.explain.victims import Site
-from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT
+from hbtrace.consequence.victims import Site
+from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Piece
+from hbtrace.replay.recording import Recording
 
 
 class Turn(NamedTuple):
@@ -107,12 +107,12 @@ class Machine:
         edges = {lo, hi}
         table: dict[int, list[Piece]] = {}
         index = 0
-        for chunk in recording.chunks:
-            if chunk.program.forget_footprints:
+        for program in recording.programs:
+            if program.forget_footprints:
                 table.clear()
-            for number, pieces in chunk.pieces():
+            for number, pieces in program.defined():
                 table[number] = [p for p in pieces if p[0] == space and p[1] < hi and lo < p[2]]
-            for op, _, _, footprint, _ in chunk.steps():
+            for op, _, _, footprint, _ in program.steps():
                 if op in (DROP, END, RECORD, RELEASE):
                     continue
                 if op in (HOST, QUEUE) and footprint >= 0 and table[footprint]:

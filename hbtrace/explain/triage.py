@@ -6,23 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any, Final
+from typing import Any
 
-from hbtrace.compare.identity import identities
-from hbtrace.compare.select import Filters, is_id_of
-from hbtrace.compare.suppressions import Suppressions
+from hbtrace.consequence.sampling import MOST_JUDGED, OF_EACH
+from hbtrace.consequence.taint import DEAD, Consequence, Verdict, judge, judge_races
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.explain.causes import Cause, causes_of
-from hbtrace.explain.consequence import DEAD, Consequence, Verdict, judge, judge_races
-from hbtrace.explain.mending import Advice, advice
-from hbtrace.explain.recording import Pair, Recording, Settings, pair_of, record
-from hbtrace.explain.rules import is_row
-from hbtrace.replay.races import Report, Signature
-from hbtrace.source import Source, open_source, partial
-
-MOST_JUDGED: Final = 2_000
-"""Reports whose consequence is looked at, each; of more, each distinct race's as a whole."""
-OF_EACH: Final = 2
+from hbtrace.explain.mends import Advice, advice
+from hbtrace.importers.source import Source, open_source
+from hbtrace.races.filters import Filters, is_id_of
+from hbtrace.races.identity import identities, is_row
+from hbtrace.races.suppressions import Suppressions
+from hbtrace.replay.recording import Pair, Recording, pair_of, record
+from hbtrace.replay.reports import Report, Signature
+from hbtrace.replay.settings import Settings
 
 
 @dataclass
@@ -98,7 +95,7 @@ def triage_source(
         if error.row is None:
             raise
         raise TraceError(f"{source.path}: {error} (strict)", row=error.row) from None
-    truncated = partial(source)
+    truncated = source.partial
     out = triage_recording(recording, source.path, filters, suppressions, partial=truncated)
     out.warnings = [*source.warnings, *recording.warnings]
     return out

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hbtrace.explain.recording import Recording
+from hbtrace.consequence.victims import Finder, Site
 from hbtrace.explain.schedule import WHOLE, Lines, Machine, Seen, Turn, lines_of
-from hbtrace.explain.victims import Finder, Site
 from hbtrace.replay.program import HOST, QUEUE
-from hbtrace.replay.races import Access, Report
+from hbtrace.replay.recording import Recording
+from hbtrace.replay.reports import Access, Report
 
 Version = Site | None
 """The write that made it; None for what was there before the trace."""

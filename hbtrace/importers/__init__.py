@@ -41,7 +41,8 @@ def cut_bytes(kind: str, path: Path | str) -> int:
         line, length = whole[begin : begin + _LONGEST_LINE], len(whole) - begin
     if not line.strip(b"\0 \t\r"):  # a newline of UTF-16 is two bytes
         return 0
-    from hbtrace.importers import ggml_sanitize, strata
+    from hbtrace.importers import ggml_sanitize
+    from hbtrace.strata.logs import importer as strata
 
     return 0 if (strata if kind == STRATA_LOG else ggml_sanitize).is_line(line) else length
 
@@ -56,7 +57,8 @@ def sniff_foreign(head: bytes) -> str | None:
 
 def identify_foreign(lines: Iterable[bytes]) -> str | None:
     """As `sniff_foreign`, over a whole file: for logs whose head is other output. Ends at the first proof."""
-    from hbtrace.importers import ggml_sanitize, strata
+    from hbtrace.importers import ggml_sanitize
+    from hbtrace.strata.logs import importer as strata
 
     kind = ggml_sanitize.identify(lines)
     if kind:
@@ -71,7 +73,7 @@ def foreign_events(kind: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]
 
         return ggml_sanitize.events(lines)
     if kind == STRATA_LOG:
-        from hbtrace.importers import strata
+        from hbtrace.strata.logs import importer as strata
 
         return strata.events(lines)
     if kind == GGML_REPORTS:

@@ -40,7 +40,7 @@ def row_of(ev: str, given: Mapping[str, Any]) -> Row:
             raise TypeError(f"{ev}: {key}{error}") from None
         except ValueError as error:
             raise ValueError(f"{ev}: {key}{error}") from None
-    for key in v.REQUIRED.get(ev, ()):
+    for key in v.EVENTS[ev].needs:
         if key not in row:
             raise TypeError(f"{ev}: {key} is needed")
         if kinds[key] == v.ID and row[key] < 0:
@@ -201,7 +201,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-_KINDS: Final = {ev: {**keys, **v.COMMON} for ev, keys in v.EVENTS.items()}
+_KINDS: Final = {ev: {**event.keys, **v.COMMON} for ev, event in v.EVENTS.items()}
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     v.BOOL: _flag,
     v.STR: _text,

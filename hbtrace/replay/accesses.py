@@ -8,16 +8,17 @@ range, an id never defined) is kept and counted again at every use.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from hbtrace.replay import findings
+from hbtrace.replay import diagnostics
 from hbtrace.replay.canonical import without_slot
-from hbtrace.replay.definitions import Buffer, Names, Tensor, Touched
+from hbtrace.replay.diagnostics import Diagnostics
 from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN, Exercise
-from hbtrace.replay.findings import Findings
-from hbtrace.replay.program import Program
+from hbtrace.replay.names import Names
+from hbtrace.replay.objects import Buffer, Tensor, Touched
+from hbtrace.replay.program import Program, Shape
 from hbtrace.trace.columns import ABSENT, Range
 
 MAX_PIECES: Final = 1 << 17
@@ -59,7 +60,7 @@ class Template:
     """An interned list of accesses, numbered from 0: (write, range), and where they lie at present."""
 
     __slots__ = (
-        "accesses", "approx", "effects", "footprints", "generation", "issued", "needs", "origins", "parts",
+        "_nodes", "accesses", "approx", "effects", "footprints", "generation", "issued", "needs", "origins", "parts",
         "read_roots", "resolved", "roots", "touching",
     )  # fmt: skip
 
@@ -81,17 +82,37 @@ class Template:
         """Footprint by place: a tensor pointed back and forth finds its footprint again."""
         self.parts: dict[int, int] = {}
         """Footprint of one access alone, by its number; -1 in the key is all of them."""
+        self._nodes: list[int] | None = None
+
+    @property
+    def nodes(self) -> list[int]:
+        """The node of each access: all of them one where the event is no graph.
+
+        Nodes are told apart by operation and result, and where the order of a node's accesses begins again. Two that
+        cannot be told apart count as one, which makes writes depend on more and never on less.
+        """
+        if self._nodes is None:
+            self._nodes = [0] * len(self.accesses) if self.origins is None else list(self._numbered(self.origins))
+        return self._nodes
+
+    def _numbered(self, origins: list[Origin]) -> Iterator[int]:
+        node, before = 0, None
+        for (write, _), (op, position, result) in zip(self.accesses, origins, strict=True):
+            at = op, result, (write, position)
+            node += before is not None and not (before[:2] == at[:2] and before[2] < at[2])
+            yield node
+            before = at
 
 
 class Accesses:
     """Resolves templates; hands out footprints and writes them into the program."""
 
-    def __init__(self, names: Names, found: Findings, did: Exercise, *, skip_weights: bool) -> None:
+    def __init__(self, names: Names, found: Diagnostics, did: Exercise, *, skip_weights: bool) -> None:
         self.tensors: dict[int, Tensor] = {}
         self.buffers: dict[int, Buffer] = {}
         self.program = Program()
         self._names = names
-        self._findings = found
+        self._diagnostics = found
         self._exercise = did
         self._skip_weights = skip_weights
         self._own: dict[int, Buffer] = {}
@@ -140,7 +161,7 @@ class Accesses:
         if template.generation != self._generation:
             self._refresh(template, row)
         for kind, detail, ident in template.effects:
-            self._findings.add(kind, row, detail, ident)
+            self._diagnostics.add(kind, row, detail, ident)
         for touched, (_, lo, hi) in template.touching:
             touched.add(lo, hi)
 
@@ -260,7 +281,7 @@ class Accesses:
             return out
         rows, stride = (asked.rows, asked.stride) if asked.rows > 1 and asked.stride >= 1 else (1, 1)
         if buffer.dead:
-            out.effects += ((findings.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
+            out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
         else:
             self._cut(out, buffer, lo, size, rows, stride)
         if asked.tensor != -1 and (out.pieces or buffer.dead):
@@ -274,17 +295,17 @@ class Accesses:
             out.needs += (2 * asked.tensor,)
             tensor = self.tensors.get(asked.tensor)
             if tensor is None:
-                out.effects += ((findings.TENSOR, f"tensor {asked.tensor}", asked.tensor),)
+                out.effects += ((diagnostics.TENSOR, f"tensor {asked.tensor}", asked.tensor),)
                 return self._own_buffer(asked.tensor, row), 0, None
             base, extent, ident = tensor.offset, tensor.size, tensor.buffer
         if ident == -1:
             what = f"tensor {asked.tensor} has no buffer" if asked.tensor != -1 else "neither tensor nor buffer"
-            out.effects += ((findings.NOTHING, what, 0),)
+            out.effects += ((diagnostics.NOTHING, what, 0),)
             return None
         out.needs += (2 * ident + 1,)
         buffer = self.buffer(ident, row)
         if buffer.touched is not None and buffer.size is None:
-            out.effects += ((findings.BUFFER, f"buffer {ident}", ident),)
+            out.effects += ((diagnostics.BUFFER, f"buffer {ident}", ident),)
         return buffer, base, base + extent if extent is not None else buffer.size
 
     def _own_buffer(self, ident: int, row: int) -> Buffer:
@@ -300,13 +321,13 @@ class Accesses:
         hi = lo + (rows - 1) * stride + size
         if lo < least or hi > most:
             detail = f"[{lo}, {hi}) of buffer {buffer.ident}, which is [0, {buffer.size})"
-            out.effects += ((findings.CUT, detail, 0),)
+            out.effects += ((diagnostics.CUT, detail, 0),)
         if stride <= size:
             rows, size = 1, hi - lo  # the pieces meet: one span, exactly
         first = max(0, (least - lo - size) // stride + 1) if rows > 1 else 0
         last = min(rows - 1, (most - lo - 1) // stride) if rows > 1 else 0
         if last - first >= MAX_PIECES:
-            out.effects += ((findings.DENSE, f"{rows} pieces", 0),)
+            out.effects += ((diagnostics.DENSE, f"{rows} pieces", 0),)
             out.approx = True
             lo, size, first, last = lo + first * stride, (last - first) * stride + size, 0, 0
         spans = ((lo + k * stride, lo + k * stride + size) for k in range(first, last + 1))
@@ -322,7 +343,7 @@ class Accesses:
             seen.add(ident)
             out.needs += (2 * ident,)
         if tensor is None:
-            out.effects += ((findings.TENSOR, f"tensor {ident}, root of a view", ident),)
+            out.effects += ((diagnostics.TENSOR, f"tensor {ident}, root of a view", ident),)
 
     def _intern(self, template: Template, number: int) -> int:
         chosen = range(len(template.resolved)) if number < 0 else (number,)
@@ -339,6 +360,8 @@ class Accesses:
                     for space, lo, hi in template.resolved[n].pieces
                 ]
             )
+            if template.origins is not None or any(template.approx):
+                self.program.shapes[found] = Shape(template.nodes, list(template.approx))
             template.footprints[key] = found
         return found
 

@@ -5,21 +5,26 @@ The lowest of the lowering's three layers: it reads, `define.py` keeps what defi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pyarrow as pa
 
-from hbtrace.replay import findings
+from hbtrace.replay import diagnostics
+from hbtrace.replay.diagnostics import Diagnostics
 from hbtrace.replay.exercise import Exercise
-from hbtrace.replay.findings import Findings
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.columns import ABSENT, Columns, Ranges
 from hbtrace.trace.problems import value_problems
-from hbtrace.trace.vocabulary import SETS
+from hbtrace.trace.vocabulary import COLUMNS, EVENTS, INT, OWN, RANGE, SETS, STR
 
 
 class BatchRows:
     """One batch at a time. `rows` counts those of all batches before it, which is the number of its first row."""
 
-    def __init__(self, *, strict: bool) -> None:
-        self.findings = Findings(strict=strict)
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.diagnostics = Diagnostics(strict=settings.strict)
         self.exercise = Exercise()
         self.rows = 0
         self._first = 0
@@ -38,6 +43,7 @@ class BatchRows:
         self._buffer_id = columns.ints("buffer", -1)
         self._tensor_id = columns.ints("tensor", -1)
         self._ranges: dict[str, Ranges] = {}
+        self._needed: dict[str, list[tuple[str, Sequence[Any], Any]]] = {}
         self._value_findings(batch)
         self.exercise.label(columns.pairs("ev", "label"))
         self.exercise.splits.update(columns.distinct("split"))
@@ -47,13 +53,11 @@ class BatchRows:
         found = self._ranges.get(name)
         if found is None:
             columns = self._columns
-            found = self._ranges[name] = (
-                columns.own()
-                if name == "own"
-                else columns.ranges(name)
-                if name in ("reads", "writes")
-                else columns.single(name)
-            )
+            if name == OWN:
+                found = columns.own()
+            else:
+                found = columns.single(name) if COLUMNS[name] == RANGE else columns.ranges(name)
+            self._ranges[name] = found
         return found
 
     def _value_findings(self, batch: pa.RecordBatch) -> None:
@@ -61,25 +65,28 @@ class BatchRows:
         for row, problem in value_problems(batch):
             if events[row] == "meta" and self._first + row:
                 continue  # it counts for nothing, and so do its values
-            self.findings.add(findings.VALUE, self._first + row, problem)
+            self.diagnostics.add(diagnostics.VALUE, self._first + row, problem)
 
-    def _lacks(self, row: int, *keys: str) -> bool:
-        """Whether the row is skipped for want of a key; integers are ids here, of which -1 is none."""
-        for key in keys:
-            if key in ("name", "object"):
-                absent = self._columns.strings(key)[row] is None
-            elif key in ("src", "dst"):
-                present = self._list(key).present
-                absent = present is not None and not present[row]
-            elif key == "size":
-                absent = self._columns.ints("size", ABSENT)[row] == ABSENT
-            else:
-                absent = self._columns.ints(key, -1)[row] == -1
-            if absent:
-                ev = self._columns.strings("ev")[row]
-                self.findings.add(findings.SKIPPED, self._first + row, f"`{ev}` lacks `{key}`")
+    def _lacks(self, row: int, ev: str) -> bool:
+        """Whether the row is skipped for want of a key that its event needs; integers are ids, of which -1 is none."""
+        needed = self._needed.get(ev)
+        if needed is None:
+            needed = self._needed[ev] = [(key, *self._presence(key)) for key in EVENTS[ev].needs]
+        for key, values, absent in needed:
+            if values[row] == absent:
+                self.diagnostics.add(diagnostics.SKIPPED, self._first + row, f"`{ev}` lacks `{key}`")
                 return True
         return False
+
+    def _presence(self, key: str) -> tuple[Sequence[Any], Any]:
+        """A column by row, and what stands in it where the key is absent."""
+        kind = COLUMNS[key]
+        if kind == STR:
+            return self._columns.strings(key), None
+        if kind == RANGE:
+            return self._list(key).present or [True] * self._columns.length, False
+        absent = ABSENT if kind == INT else -1
+        return self._columns.ints(key, absent), absent
 
     def _known(self, ev: str, key: str, row: int) -> str | None:
         """A value of a named set; an unknown one is as absent."""

@@ -1,154 +1,162 @@
-"""What the ids of a trace mean at the row being lowered, and what they were called at earlier rows.
+"""Definitions: what ids of backends, buffers, tensors and graphs mean from their row on; markers that are counted.
 
-Not a reader and not a replay: it holds the tables that `backend`, `buffer`, `tensor` and `graph` rows fill, and
-answers an id never defined with a stand-in (contract section 3), so that the lowering never asks "is it there".
+The middle layer of the lowering. An id never defined gets a stand-in here or in `accesses.py`, and is counted.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
-HOST_NAME: Final = "HOST"
+from hbtrace.replay import diagnostics
+from hbtrace.replay.accesses import Accesses, Template
+from hbtrace.replay.batchrows import BatchRows
+from hbtrace.replay.names import HOST_NAME, Names
+from hbtrace.replay.objects import Backend, Buffer, Tensor
+from hbtrace.replay.settings import Settings
+from hbtrace.trace.columns import ABSENT, Nodes
+
+READS: Final = False
+WRITES: Final = True
 
 
-@dataclass(slots=True)
-class Backend:
-    """One queue: an actor of its own, also where its id was in use before."""
+class Definitions(BatchRows):
+    """Keeps what definitions say. One method `_<ev>` for each event that defines or marks something."""
 
-    actor: int
-    device: str | None = None
-    synchronous: bool = False
-    drains: frozenset[str] = frozenset()
-    live: bool = True
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.names = Names()
+        self.meta_threads = "one"
+        self._accesses = Accesses(self.names, self.diagnostics, self.exercise, skip_weights=settings.skip_weights)
+        self._backends: dict[int, Backend] = {}
+        self._draining: list[tuple[int, Backend]] = []
+        self._undefined_backends: set[int] = set()
+        self._graphs: dict[int, Template] = {}
+        self._graph_templates: dict[bytes, Template] = {}
+        self._hosts = {0: self.names.new_actor(HOST_NAME)}
+        self.introduced: list[tuple[int, int, Backend]] = []
+        """Every backend in the order of its first row: (row, id, what it is)."""
 
+    @property
+    def ordered(self) -> bool:
+        """Whether each host thread is an actor of its own."""
+        return (self.settings.threads or self.meta_threads) == "ordered"
 
-@dataclass(slots=True)
-class Buffer:
-    """One life of a buffer id. `size` is None for an id never defined: such a buffer has no bounds."""
+    def _thread_actor(self, row: int) -> int:
+        thread = self._thread[row]
+        return self.host_actor(thread) if thread else 0
 
-    ident: int
-    space: int
-    size: int | None = None
-    host: bool = False
-    owner: int = -1
-    device: str | None = None
-    weights: bool = False
-    dead: bool = False
-    touched: Touched | None = None
+    def host_actor(self, thread: int) -> int:
+        """The actor of a host thread."""
+        if not thread or not self.ordered:
+            return 0
+        actor = self._hosts.get(thread)
+        if actor is None:
+            actor = self._hosts[thread] = self.names.new_actor(HOST_NAME, f"#{thread}")
+        return actor
 
+    def _queue(self, row: int, key: str = "backend") -> Backend:
+        """The backend a row names; one never defined is asynchronous and drains nothing."""
+        ident = self._columns.ints(key, -1)[row]
+        backend = self._backends.get(ident)
+        if backend is None:
+            self._undefined_backends.add(ident)
+            backend = Backend(self.names.new_actor(f"?{ident}"))
+            self._put_backend(row, ident, backend)
+        if ident in self._undefined_backends:
+            self.diagnostics.add(diagnostics.BACKEND, self._first + row, f"backend {ident}", ident)
+        if not backend.live:
+            self.diagnostics.add(diagnostics.FREED_BACKEND, self._first + row, f"backend {ident}", ident)
+        return backend
 
-@dataclass(slots=True)
-class Tensor:
-    """Where a tensor lies from its newest row on. `size` is None where it reaches to the end of its buffer."""
+    def _nothing(self, row: int) -> None:
+        """A marker: the replay does not look at it."""
 
-    buffer: int
-    offset: int
-    size: int | None
-    view_of: int
+    def _ubatch(self, row: int) -> None:
+        self.exercise.ubatches += 1
+        self.exercise.tokens += self._columns.ints("tokens", 0)[row]
 
+    def _sched_reuse(self, row: int) -> None:
+        self.exercise.reuse += 1
 
-@dataclass(slots=True)
-class Touched:
-    """The bytes of a never-defined buffer that were accessed so far: disjoint, sorted, merged where they meet."""
+    def _meta(self, row: int) -> None:
+        if self._first + row:
+            self.diagnostics.add(diagnostics.LATE_META, self._first + row, "`meta`")
+        elif self._known("meta", "threads", row) == "ordered":
+            self.meta_threads = "ordered"
 
-    spans: list[tuple[int, int]] = field(default_factory=list)
+    def _backend(self, row: int) -> None:
+        columns = self._columns
+        name = columns.strings("name")[row] or ""
+        if name == HOST_NAME:
+            self.diagnostics.add(diagnostics.HOST_NAME, self._first + row, "a backend is named HOST")
+        self._undefined_backends.discard(ident := columns.ints("id", -1)[row])
+        before = self._backends.get(ident)
+        if before is not None:
+            before.live = False
+        self.exercise.backends.add(columns.attributes("backend", row))
+        self._put_backend(
+            row,
+            ident,
+            Backend(
+                self.names.new_queue(name),
+                columns.strings("device")[row] or None,
+                columns.flags("synchronous", default=False)[row],
+                frozenset(columns.words("drains", row)),
+            ),
+        )
 
-    def add(self, lo: int, hi: int) -> None:
-        spans = self.spans
-        first = bisect_left(spans, lo, key=lambda span: span[1])
-        last = bisect_right(spans, hi, lo=first, key=lambda span: span[0])
-        if first < last:
-            lo, hi = min(lo, spans[first][0]), max(hi, spans[last - 1][1])
-        spans[first:last] = [(lo, hi)]
+    def _put_backend(self, row: int, ident: int, backend: Backend) -> None:
+        self._backends[ident] = backend
+        self.introduced.append((self._first + row, ident, backend))
+        self._draining = [pair for pair in self._draining if pair[1].live]
+        if backend.drains:
+            self._draining.append((ident, backend))
 
+    def _backend_free(self, row: int) -> None:
+        self._queue(row).live = False
 
-class History:
-    """Values by row: what was in force at a row. Kept only where a value changed."""
+    def _buffer(self, row: int) -> None:
+        columns, accesses, at = self._columns, self._accesses, self._first + row
+        ident, name = columns.ints("id", -1)[row], columns.strings("name")[row] or ""
+        old = accesses.buffers.get(ident)
+        if old is None or old.dead:
+            buffer = Buffer(ident, accesses.new_space(at, name, ident))
+        else:
+            buffer = old  # the life goes on
+            self.names.put_space(buffer.space, at, name, ident)
+        self.exercise.buffers.add(name)
+        buffer.touched = None
+        buffer.size = max(0, columns.ints("size", ABSENT)[row])
+        buffer.host = columns.flags("host", default=False)[row]
+        buffer.owner = self._backend_id[row]
+        buffer.device = columns.strings("device")[row] or None
+        buffer.weights = columns.strings("usage")[row] == "weights"
+        accesses.define_buffer(ident, buffer)
 
-    __slots__ = ("rows", "values")
+    def _tensor(self, row: int) -> None:
+        columns = self._columns
+        ident, view_of = columns.ints("id", -1)[row], columns.ints("view_of", -1)[row]
+        size = columns.ints("size", ABSENT)[row]
+        place = Tensor(
+            self._buffer_id[row], columns.ints("offset", 0)[row], None if size == ABSENT else max(0, size), view_of
+        )
+        self._accesses.define_tensor(ident, place)
+        name = columns.strings("name")[row] or ""
+        self.names.put_tensor(ident, self._first + row, name, view_of)
+        self.exercise.tensors.add(name)
 
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        self.values: list[tuple[str, int]] = []
+    def _graph(self, row: int) -> None:
+        self._graphs[self._columns.ints("id", -1)[row]] = self._graph_template(self._columns.nodes(row))
 
-    def put(self, row: int, value: tuple[str, int]) -> None:
-        if not self.values or self.values[-1] != value:
-            self.rows.append(row)
-            self.values.append(value)
-
-    def at(self, row: int) -> tuple[str, int] | None:
-        """The value in force at `row`, None before the first."""
-        index = bisect_right(self.rows, row) - 1
-        return self.values[index] if index >= 0 else None
-
-    def forget_before(self, row: int) -> None:
-        """Drop what no row from `row` on can ask for."""
-        index = bisect_right(self.rows, row) - 1
-        if index > 0:
-            del self.rows[:index], self.values[:index]
-
-
-class Names:
-    """Names of actors, tensors and buffers for the reports; tensors and buffers by row."""
-
-    def __init__(self) -> None:
-        self.actors: list[str] = []
-        self.families: list[str] = []
-        """An actor's name without the `#n` that is added to tell actors of one name apart."""
-        self._same: dict[str, int] = {}
-        self.tensors: dict[int, History] = {}
-        """(name, view_of) by tensor id."""
-        self.spaces: dict[int, History] = {}
-        """(buffer name, buffer id) by space."""
-
-    def new_actor(self, family: str, suffix: str = "") -> int:
-        """A new actor: its number. It is printed with the suffix; signatures know its family alone."""
-        self.families.append(family)
-        self.actors.append(family + suffix)
-        return len(self.actors) - 1
-
-    def new_queue(self, name: str) -> int:
-        """The actor of a `backend` row: its number. The n-th later row of a name is printed as `name#n`."""
-        count = self._same.get(name, 0)
-        self._same[name] = count + 1
-        return self.new_actor(name, f"#{count}" if count else "")
-
-    def put_tensor(self, ident: int, row: int, name: str, view_of: int) -> None:
-        self.tensors.setdefault(ident, History()).put(row, (name, view_of))
-
-    def put_space(self, space: int, row: int, name: str, ident: int) -> None:
-        self.spaces.setdefault(space, History()).put(row, (name, ident))
-
-    def tensor(self, ident: int, row: int) -> tuple[str, int]:
-        """(name, id of its root) of a tensor at a row; a view of a view is followed to its root.
-
-        A tensor to which a cycle of views leads back is its own root (contract section 9).
-        """
-        first = self._tensor(ident, row)
-        return first[0], follow(ident, lambda t: self._tensor(t, row)[1])
-
-    def _tensor(self, ident: int, row: int) -> tuple[str, int]:
-        history = self.tensors.get(ident)
-        return (history.at(row) if history else None) or (f"?{ident}", -1)
-
-    def buffer(self, space: int, row: int) -> tuple[str, int]:
-        """(name, id) of the buffer whose life `space` is, at a row."""
-        return self.spaces[space].at(row) or ("?", -1)
-
-    def forget_before(self, row: int) -> None:
-        for history in (*self.tensors.values(), *self.spaces.values()):
-            history.forget_before(row)
-
-
-def follow(ident: int, parent: Callable[[int], int]) -> int:
-    """The root of a chain of views. On a cycle it is the first tensor of the cycle that the chain reaches."""
-    seen = {ident}
-    while (above := parent(ident)) != -1:
-        ident = above
-        if ident in seen:
-            return ident
-        seen.add(ident)
-    return ident
+    def _graph_template(self, nodes: Nodes) -> Template:
+        found = self._graph_templates.get(nodes.key)
+        if found is None:
+            listed = [
+                ((write, r), (op, position, out))
+                for op, out, reads, writes in nodes.nodes
+                for write, ranges in ((READS, reads), (WRITES, writes))
+                for position, r in enumerate(ranges)
+            ]
+            found = Template([access for access, _ in listed], [origin for _, origin in listed])
+            self._graph_templates[nodes.key] = found
+        return found

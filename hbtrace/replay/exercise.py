@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from hbtrace.trace.vocabulary import ACCESSES, COPIES
+
 READ: Final = 1
 WRITTEN: Final = 2
 REWRITTEN: Final = 4
@@ -13,14 +15,8 @@ REWRITTEN: Final = 4
 REREAD: Final = 8
 """Read by the host after it was written."""
 
-COPIES: Final = frozenset({"tensor_copy", "copy_async"})
 COPY_SIDES: Final = (" src", " dst")
 """What stands behind the label of each access of a copy."""
-_ACCESSES: Final = COPIES | {
-    "tensor_set", "tensor_memset", "tensor_get", "set_direct", "get_direct", "buffer_clear", "buffer_free", "set_async",
-    "get_async", "compute", "kernel", "host_access",
-}  # fmt: skip
-"""Events that access memory."""
 
 
 @dataclass(slots=True)
@@ -62,7 +58,7 @@ class Exercise:
     def label(self, pairs: Iterable[tuple[str | None, str | None]]) -> None:
         """Note the labels of accesses. pairs: an event's kind, and its own label if it has one."""
         for ev, own in pairs:
-            if ev in _ACCESSES:
+            if ev in ACCESSES:
                 self.labels.update(f"{own or ev}{side}" for side in (COPY_SIDES if ev in COPIES else ("",)))
 
     def counters(self) -> dict[str, int]:

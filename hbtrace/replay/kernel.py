@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from hbtrace.replay.footprint import Atom, atoms
-from hbtrace.replay.program import ALSO, DROP, END, HOST, JOIN, PIECE, QUEUE, RECORD, RELEASE, STEP, Program
+from hbtrace.replay.program import ALSO, DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, Program
 from hbtrace.replay.shadow import Cell, Entry, Resident, Space, Stamp
 
 RESIDENT_ATOMS: Final = 16
@@ -135,8 +135,7 @@ class Kernel:
         """Replay one chunk; the races in it, in order."""
         self._define(program)
         hits: list[Hit] = []
-        steps = iter(program.code)
-        for op, a, b, footprint, row in zip(*[steps] * STEP, strict=True):
+        for op, a, b, footprint, row in program.steps():
             if op == QUEUE:
                 known = self._issue(a, b)
                 known[a] = known.get(a, 0) + 1
@@ -212,11 +211,10 @@ class Kernel:
             for space in self._spaces.values():
                 for cell in space.cells.values():
                     cell.home = None  # no footprint speaks for it any more
-        for index, number in enumerate(program.footprints):
-            flat = iter(program.pieces[program.bounds[index] : program.bounds[index + 1]])
+        for number, pieces in program.defined():
             self._footprints[number] = [
                 _Part(atom, self._space(atom.space).cells, atom.lo, atom.hi, atom.last_write, atom.last_read)
-                for atom in atoms(zip(*[flat] * PIECE, strict=True))
+                for atom in atoms(pieces)
             ]
 
     def _space(self, number: int) -> Space:

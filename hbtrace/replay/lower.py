@@ -10,24 +10,26 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from hbtrace.replay import findings
+from hbtrace.replay import diagnostics
 from hbtrace.replay.accesses import Template
-from hbtrace.replay.define import READS, WRITES, Definitions
-from hbtrace.replay.definitions import Backend, Buffer
+from hbtrace.replay.definitions import READS, WRITES, Definitions
+from hbtrace.replay.objects import Backend, Buffer
 from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
+from hbtrace.replay.settings import Settings
 from hbtrace.replay.windows import Windows
-from hbtrace.trace.vocabulary import EVENTS
+from hbtrace.trace.vocabulary import EVENTS, Event
 
 _CACHED_TEMPLATES: Final = 1 << 15
 _CACHED_GRAPHS: Final = 64
 
 
 @dataclass(slots=True)
-class Event:
+class Call:
     """What a report says of one row with accesses."""
 
     ev: str
@@ -40,14 +42,13 @@ class Event:
 
 
 class Lowering(Definitions):
-    """Lowers the batches of one trace in order. `names` and `event` serve the reports afterwards.
+    """Lowers the batches of one trace in order. `names` and `call` serve the reports afterwards.
 
-    threads: `one` (all host threads are one actor) or `ordered`; None takes the trace's own word.
-    Raises TraceError at the first breach when `strict`.
+    Raises TraceError at the first breach where the settings are strict.
     """
 
-    def __init__(self, *, strict: bool = False, skip_weights: bool = False, threads: str | None = None) -> None:
-        super().__init__(strict=strict, skip_weights=skip_weights, threads=threads)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._windows = Windows()
         self._slots: dict[tuple[str, int | str], int] = {}
         self._free_slots: list[int] = []
@@ -56,35 +57,33 @@ class Lowering(Definitions):
         self._buffer_template = Template([])
         self._code: list[int] = []
         self._templates: dict[int, Template] = {}
-        self._handlers: dict[str, Callable[[int], None]] = {
-            ev: getattr(self, f"_{ev}", self._nothing) for ev in EVENTS
-        }
+        self._handlers = {ev: self._handler(ev, event) for ev, event in EVENTS.items()}
 
-    def lower(self, batch: pa.RecordBatch) -> Program:
-        """The program of the next batch, whole."""
-        self._begin(batch)
-        for row, ev in enumerate(self._columns.strings("ev")):
-            self._lower_row(row, ev)
-        return self._end()
+    def _handler(self, ev: str, event: Event) -> Callable[[int], None]:
+        """What lowers an event's rows: a method of its name, or the one for its kind of work."""
+        if (own := getattr(self, f"_{ev}", None)) is not None:
+            return own  # type: ignore[no-any-return]
+        if event.runner is None:
+            assert event.role != "edge", f"no handler orders what `{ev}` does"
+            return self._nothing
+        work = self._queue_work if event.runner == "queue" else self._whole_buffer if event.whole else self._host_work
+        return partial(work, event)
 
     def programs(self, batch: pa.RecordBatch) -> Iterator[Program]:
         """The program of the next batch, in as many parts as it takes to keep the footprints in hand few."""
-        self._begin(batch)
+        self._load(batch)
+        self._templates = {}
         for row, ev in enumerate(self._columns.strings("ev")):
             self._lower_row(row, ev)
             if self._accesses.full:
                 yield self._take()
         yield self._end()
 
-    def _begin(self, batch: pa.RecordBatch) -> None:
-        self._load(batch)
-        self._templates = {}
-
     def _lower_row(self, row: int, ev: str | None) -> None:
         handler = self._handlers.get(ev or "")
         if handler is None:
-            self.findings.add(findings.SKIPPED, self._first + row, f"unknown event `{ev}`" if ev else "no `ev`")
-        else:
+            self.diagnostics.add(diagnostics.SKIPPED, self._first + row, f"unknown event `{ev}`" if ev else "no `ev`")
+        elif not self._lacks(row, ev or ""):
             handler(row)
 
     def _end(self) -> Program:
@@ -111,10 +110,10 @@ class Lowering(Definitions):
         """What the rows of the newest batch access, by row; rows without accesses are absent."""
         return self._templates
 
-    def event(self, row: int) -> Event:
+    def call(self, row: int) -> Call:
         """What a report says of a row of the newest batch."""
         columns, index = self._columns, row - self._first
-        return Event(
+        return Call(
             columns.strings("ev")[index] or "",
             columns.strings("label")[index] or None,
             columns.ints("split", -1)[index],
@@ -124,19 +123,17 @@ class Lowering(Definitions):
             self._templates.get(row),
         )
 
-    def _template(self, row: int, read: str | None, written: str | None) -> Template:
-        """The template of an event that reads one list of ranges, then writes another, brought up to date.
-
-        The lists are named by their columns; `own` is the range that the event's own keys are.
-        """
+    def _template(self, row: int, event: Event) -> Template:
+        """The template of the ranges that an event lists, reads before writes, brought up to date."""
+        reads, writes = event.reads, event.writes
         key = (
-            b"" if read is None else self._list(read).key(row),
-            b"" if written is None else self._list(written).key(row),
+            b"" if reads is None else self._list(reads).key(row),
+            b"" if writes is None else self._list(writes).key(row),
         )
         found = self._interned.get(key)
         if found is None:
-            accesses = [] if read is None else [(READS, r) for r in self._list(read).get(row)]
-            accesses += [] if written is None else [(WRITES, r) for r in self._list(written).get(row)]
+            accesses = [] if reads is None else [(READS, r) for r in self._list(reads).get(row)]
+            accesses += [] if writes is None else [(WRITES, r) for r in self._list(writes).get(row)]
             found = self._interned[key] = Template(accesses)
         at = self._first + row
         self._templates[at] = found
@@ -175,132 +172,86 @@ class Lowering(Definitions):
             if queue.live and kind in queue.drains and (ident == buffer.owner or same_device):
                 self._join(row, self._thread_actor(row), queue.actor)
 
-    def _tensor_set(self, row: int) -> None:
-        self._blocking(row, WRITES, "set")
+    # work: one handler for each kind of runner
 
-    _tensor_memset = _tensor_set
-
-    def _tensor_get(self, row: int) -> None:
-        self._blocking(row, READS, "get")
+    def _host_work(self, event: Event, row: int) -> None:
+        """Accesses of the calling thread, each in a step of its own; a blocking one waits for who drains its buffer."""
+        template = self._template(row, event)
+        for number in range(len(template.accesses)):
+            if event.blocks and self._draining and (drains := event.accesses[number].drains) is not None:
+                self._drain(row, template.resolved[number].buffer, drains)
+            self._host(row, template, number)
 
     def _set_direct(self, row: int) -> None:
         if self._columns.flags("inferred", default=False)[row]:
             self.exercise.inferred_writes += 1
         else:
             self.exercise.direct_writes += 1
-        self._blocking(row, WRITES, None)
+        self._host_work(EVENTS["set_direct"], row)
 
-    def _get_direct(self, row: int) -> None:
-        self._blocking(row, READS, None)
-
-    def _blocking(self, row: int, write: bool, drain: str | None) -> None:
-        if self._tensor_id[row] == -1:
-            self._lacks(row, "tensor")
-            return
-        template = self._template(row, None, "own") if write else self._template(row, "own", None)
-        if drain is not None and self._draining:
-            self._drain(row, template.resolved[0].buffer, drain)
-        self._host(row, template, 0)
-
-    def _tensor_copy(self, row: int) -> None:
-        if self._lacks(row, "src", "dst"):
-            return
-        template = self._template(row, "src", "dst")
-        for number, kind in enumerate(("get", "set")):
-            self._drain(row, template.resolved[number].buffer, kind)
-            self._host(row, template, number)
-
-    def _buffer_clear(self, row: int) -> None:
-        if not self._lacks(row, "buffer"):
-            buffer = self._accesses.buffer(self._buffer_id[row], self._first + row)
-            self._drain(row, buffer, "set")
-            self._whole(row, buffer, always=False)
-
-    def _buffer_free(self, row: int) -> None:
-        if not self._lacks(row, "buffer"):
-            buffer = self._accesses.buffer(self._buffer_id[row], self._first + row)
-            self._whole(row, buffer, always=True)
-            if not buffer.dead:
-                buffer.dead = True
-                self._accesses.buffer_changed(buffer.ident)
-                self._code += (END, buffer.space, 0, 0, self._first + row)
-
-    def _whole(self, row: int, buffer: Buffer, *, always: bool) -> None:
-        """Write a whole buffer; of a dead one it is a use after free, `always` or if there were bytes."""
+    def _whole_buffer(self, event: Event, row: int) -> None:
+        """Write a whole buffer. Of a dead one it is a use after free: to end it always, else if there are bytes."""
         at, footprint = self._first + row, -1
+        buffer = self._accesses.buffer(self._buffer_id[row], at)
+        if (drains := event.accesses[0].drains) is not None:
+            self._drain(row, buffer, drains)
         self._templates[at] = self._buffer_template
         if not self._accesses.skips(buffer):
             pieces = self._accesses.whole(buffer)
             if buffer.touched is not None:
-                self.findings.add(findings.BUFFER, at, f"buffer {buffer.ident}", buffer.ident)
+                self.diagnostics.add(diagnostics.BUFFER, at, f"buffer {buffer.ident}", buffer.ident)
             if not buffer.dead:
                 footprint = self._accesses.passing_footprint(pieces, write=WRITES)
-            elif pieces or always:
-                self.findings.add(findings.USE_AFTER_FREE, at, f"buffer {buffer.ident}", buffer.ident)
+            elif pieces or event.ends:
+                self.diagnostics.add(diagnostics.USE_AFTER_FREE, at, f"buffer {buffer.ident}", buffer.ident)
         self._code += (HOST, self._thread_actor(row), 0, footprint, at)
+        if event.ends and not buffer.dead:
+            buffer.dead = True
+            self._accesses.buffer_changed(buffer.ident)
+            self._code += (END, buffer.space, 0, 0, at)
 
-    def _set_async(self, row: int) -> None:
-        self._transfer(row, "host_range", "own")
-
-    def _get_async(self, row: int) -> None:
-        self._transfer(row, "own", "host_range")
-
-    def _transfer(self, row: int, read: str, written: str) -> None:
-        if not self._lacks(row, "backend", "tensor"):
-            template = self._template(row, read, written)
-            self._written_again(row, template)
-            self._issue(row, template)
-
-    def _written_again(self, row: int, template: Template) -> None:
-        """A transfer may write what the host wrote before it was mended."""
-        for number, (write, _) in enumerate(template.accesses):
-            if write:
-                self._accesses.meets(template, number, self._first + row)
-
-    def _kernel(self, row: int) -> None:
-        if self._backend_id[row] == -1:
-            self._lacks(row, "backend")
-            return
-        self._issue(row, self._template(row, "reads", "writes"))
-
-    def _issue(self, row: int, template: Template) -> None:
-        """Queue work whose accesses share one epoch."""
+    def _queue_work(self, event: Event, row: int) -> None:
+        """Work of a queue, whose accesses share one epoch."""
         queue = self._queue(row)
+        template = self._template(row, event)
+        self._note_issue(event, template, row)
+        self._queued(row, queue, self._accesses.footprint(template))
+        self._settle(row, queue)
+
+    def _note_issue(self, event: Event, template: Template, row: int) -> None:
+        """Count work for coverage; what carries bytes may write what the host wrote before it was mended."""
         self.exercise.issued += 1
+        if event.moves:
+            for number, (write, _) in enumerate(template.accesses):
+                if write:
+                    self._accesses.meets(template, number, self._first + row)
         if template.read_roots:
             self._windows.issue(template, self._first + row)
-        self._queued(row, queue, self._accesses.footprint(template))
-        if queue.synchronous:
-            self._settle(row, queue)
 
     def _compute(self, row: int) -> None:
-        if self._lacks(row, "backend", "graph"):
-            return
         self.exercise.computes += 1
-        self.exercise.issued += 1
         ident, at = self._columns.ints("graph", -1)[row], self._first + row
         queue = self._queue(row)
         template = self._graphs.get(ident)
         footprint = -1
         if template is None:
-            self.findings.add(findings.GRAPH, at, f"graph {ident}", ident)
+            self.exercise.issued += 1
+            self.diagnostics.add(diagnostics.GRAPH, at, f"graph {ident}", ident)
         else:
             self._templates[at] = template
             self._accesses.use(template, at)
-            self._windows.issue(template, at)
+            self._note_issue(EVENTS["compute"], template, row)
             footprint = self._accesses.footprint(template)
         self._queued(row, queue, footprint)
         self._settle(row, queue)
 
     def _copy_async(self, row: int) -> None:
-        if self._lacks(row, "backend", "src", "dst"):
-            return
+        """Which queue runs a copy is its own to say; the other one waits (contract, section 3)."""
+        event = EVENTS["copy_async"]
         dst = self._queue(row)
         src = self._queue(row, "src_backend") if self._columns.ints("src_backend", -1)[row] != -1 else dst
-        template = self._template(row, "src", "dst")
-        self.exercise.issued += 1
-        self._written_again(row, template)
-        self._windows.issue(template, self._first + row)
+        template = self._template(row, event)
+        self._note_issue(event, template, row)
         place = template.resolved[0].buffer
         runs_on = self._known("copy_async", "runs_on", row) or ("dst" if place is not None and place.host else "src")
         if runs_on == "both":
@@ -319,11 +270,6 @@ class Lowering(Definitions):
             self._join(row, dst.actor, src.actor)
             self._settle(row, src)
 
-    def _host_access(self, row: int) -> None:
-        template = self._template(row, "reads", "writes")
-        for number in range(len(template.accesses)):
-            self._host(row, template, number)
-
     # edges
 
     def _slot(self, table: str, name: int | str) -> int:
@@ -340,32 +286,26 @@ class Lowering(Definitions):
         return self._slot("event", self._columns.ints("event", -1)[row])
 
     def _synchronize(self, row: int) -> None:
-        if not self._lacks(row, "backend"):
-            self._join(row, self._thread_actor(row), self._queue(row).actor)
+        self._join(row, self._thread_actor(row), self._queue(row).actor)
 
     def _event_record(self, row: int) -> None:
-        if not self._lacks(row, "backend", "event"):
-            queue = self._queue(row).actor
-            self._join(row, queue, self._thread_actor(row))
-            self._code += (RECORD, queue, self._event_slot(row), 0, self._first + row)
+        queue = self._queue(row).actor
+        self._join(row, queue, self._thread_actor(row))
+        self._code += (RECORD, queue, self._event_slot(row), 0, self._first + row)
 
     def _event_wait(self, row: int) -> None:
-        if not self._lacks(row, "backend", "event"):
-            queue = self._queue(row).actor
-            self._join(row, queue, self._thread_actor(row))
-            self._code += (WAIT, queue, self._event_slot(row), 0, self._first + row)
+        queue = self._queue(row).actor
+        self._join(row, queue, self._thread_actor(row))
+        self._code += (WAIT, queue, self._event_slot(row), 0, self._first + row)
 
     def _event_synchronize(self, row: int) -> None:
-        if not self._lacks(row, "event"):
-            self._code += (WAIT, self._thread_actor(row), self._event_slot(row), 0, self._first + row)
+        self._code += (WAIT, self._thread_actor(row), self._event_slot(row), 0, self._first + row)
 
     def _event_free(self, row: int) -> None:
-        if not self._lacks(row, "event"):
-            key = "event", self._columns.ints("event", -1)[row]
-            slot = self._slots.pop(key, None)
-            if slot is not None:
-                self._free_slots.append(slot)
-                self._code += (DROP, 0, slot, 0, self._first + row)
+        slot = self._slots.pop(("event", self._columns.ints("event", -1)[row]), None)
+        if slot is not None:
+            self._free_slots.append(slot)
+            self._code += (DROP, 0, slot, 0, self._first + row)
 
     def _release(self, row: int) -> None:
         self._object(row, RELEASE)
@@ -374,8 +314,6 @@ class Lowering(Definitions):
         self._object(row, WAIT)
 
     def _object(self, row: int, op: int) -> None:
-        if self._lacks(row, "object"):
-            return
         actor = self._queue(row).actor if self._backend_id[row] != -1 else self._thread_actor(row)
         slot = self._slot("object", self._columns.strings("object")[row] or "")
         self._code += (op, actor, slot, 0, self._first + row)

@@ -23,6 +23,7 @@ order. `ALSO` stands behind the `HOST` or `QUEUE` of its row; the lowering makes
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,8 +41,20 @@ STEP: Final = 5
 PIECE: Final = 5
 
 
+Piece = tuple[int, int, int, int, int]
+"""(space, lo, hi, number, write)"""
+
+
 def _integers() -> array[int]:
     return array("q")
+
+
+@dataclass(slots=True)
+class Shape:
+    """What a footprint's numbers do not say: which node each access is of, and which ranges are approximate."""
+
+    nodes: list[int]
+    approx: list[bool]
 
 
 @dataclass(slots=True)
@@ -57,3 +70,21 @@ class Program:
     pieces: array[int] = field(default_factory=_integers)
     forget_footprints: bool = False
     """The numbers of footprints given out before this chunk are void: they start again at 0."""
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    """Of footprints defined here that are a graph's or have approximate ranges, by number."""
+
+    @property
+    def first_row(self) -> int:
+        """The row of its first step, -1 without one."""
+        return self.code[STEP - 1] if self.code else -1
+
+    def steps(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """(op, a, b, footprint, row)"""
+        flat = iter(self.code)
+        return zip(*[flat] * STEP, strict=True)
+
+    def defined(self) -> Iterator[tuple[int, list[Piece]]]:
+        """The footprints that are used here for the first time: number and pieces."""
+        for index, number in enumerate(self.footprints):
+            flat = iter(self.pieces[self.bounds[index] : self.bounds[index + 1]])
+            yield number, list(zip(*[flat] * PIECE, strict=True))

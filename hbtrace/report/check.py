@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from hbtrace.checks.model import count
-from hbtrace.names import as_text
+from hbtrace.escape import as_text
 from hbtrace.report.json import unread
 from hbtrace.report.tables import fitted
 from hbtrace.report.text import page

@@ -15,7 +15,7 @@ import orjson
 
 from hbtrace import __version__
 from hbtrace.checks.model import SEVERITIES, count
-from hbtrace.names import as_text
+from hbtrace.escape import as_text
 from hbtrace.report.github import annotation
 from hbtrace.report.junit import clean
 from hbtrace.report.markdown import escaped, row

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from hbtrace.compare.findings import Finding, Verdict
+from hbtrace.compare.side_coverage import lines as coverage_lines
 from hbtrace.compare.sides import Occurrences
-from hbtrace.compare.worth import lines as coverage_lines
-from hbtrace.names import harmless
+from hbtrace.escape import harmless
 from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.markdown import headline
 from hbtrace.report.tables import fitted, table

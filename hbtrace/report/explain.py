@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import orjson
 
+from hbtrace.consequence.taint import DOUBTFUL
+from hbtrace.escape import as_text
 from hbtrace.explain.chain import NEVER
-from hbtrace.explain.consequence import DOUBTFUL
 from hbtrace.explain.explanation import Explanation
 from hbtrace.explain.witness import Lane, Version
-from hbtrace.names import as_text
 from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.tables import table
 from hbtrace.report.text import block, page

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.compare.worth import lines as coverage_lines
+from hbtrace.compare.side_coverage import lines as coverage_lines
 from hbtrace.report.markdown import headline
 from hbtrace.report.words import occurrences, sentence
 

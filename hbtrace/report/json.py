@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import orjson
 
-from hbtrace.analysis import Outcome
-from hbtrace.compare.suppressions import Suppression
-from hbtrace.names import as_text
-from hbtrace.replay.races import Access, Report
+from hbtrace.compare.outcome import Outcome
+from hbtrace.escape import as_text
+from hbtrace.races.suppressions import Suppression
+from hbtrace.replay.reports import Access, Report
 
 FORMAT: Final = 1
 _LINE: Final = orjson.OPT_APPEND_NEWLINE

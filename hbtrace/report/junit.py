@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xml.etree import ElementTree as Xml
 
 from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.compare.worth import lines
+from hbtrace.compare.side_coverage import lines
 from hbtrace.report.text import block
 from hbtrace.report.words import beside, sentence, tensors
 

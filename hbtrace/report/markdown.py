@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.compare.worth import lines
+from hbtrace.compare.side_coverage import lines
 from hbtrace.report.words import columns, count, reported, short_kind, sides, tensors
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")

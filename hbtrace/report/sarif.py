@@ -13,9 +13,9 @@ import orjson
 
 from hbtrace import __version__
 from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.compare.identity import full_identity
-from hbtrace.compare.worth import lines
-from hbtrace.replay.races import KINDS, Access
+from hbtrace.compare.side_coverage import lines
+from hbtrace.races.identity import full_identity
+from hbtrace.replay.reports import KINDS, Access
 from hbtrace.report.words import beside, occurrences, sentence, tensors
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from hbtrace.names import harmless
+from hbtrace.escape import harmless
 from hbtrace.report.fit import NARROWEST
 
 _NARROWEST_COLUMN: Final = 12

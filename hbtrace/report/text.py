@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hbtrace.analysis import Outcome
-from hbtrace.compare.select import Race, Selection
-from hbtrace.compare.suppressions import suppression_block
-from hbtrace.names import harmless
-from hbtrace.replay.races import Access, Report
+from hbtrace.compare.outcome import Outcome
+from hbtrace.compare.selection import Race, Selection
+from hbtrace.escape import harmless
+from hbtrace.races.suppressions import suppression_block
+from hbtrace.replay.reports import Access, Report
 from hbtrace.report.tables import fitted
 from hbtrace.report.words import count, short_kind, tensors
 
 if TYPE_CHECKING:
-    from hbtrace.explain.judged import Judged
+    from hbtrace.consequence.sampling import Judged
 
 
 def block(report: Report) -> str:

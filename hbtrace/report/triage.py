@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import orjson
 
-from hbtrace.explain.causes import NATURES, Cause, Window
-from hbtrace.explain.recording import pair_of
-from hbtrace.explain.triage import OF_EACH, Triage
-from hbtrace.names import as_text
-from hbtrace.replay.races import Report
+from hbtrace.consequence.sampling import OF_EACH
+from hbtrace.escape import as_text
+from hbtrace.explain.causes import Cause, Window
+from hbtrace.explain.triage import Triage
+from hbtrace.races.natures import NATURES
+from hbtrace.replay.recording import pair_of
+from hbtrace.replay.reports import Report
 from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.tables import fitted
 from hbtrace.report.text import page, spans

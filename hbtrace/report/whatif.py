@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from hbtrace.escape import as_text
 from hbtrace.explain.causes import Cause
-from hbtrace.explain.draft import Price
-from hbtrace.explain.pace import Pace
-from hbtrace.explain.whatif import Side, WhatIf
-from hbtrace.names import as_text
 from hbtrace.report.json import FORMAT
 from hbtrace.report.tables import fitted
 from hbtrace.report.text import page
 from hbtrace.report.triage import milliseconds, missing_order, plain_names
 from hbtrace.report.words import count
+from hbtrace.whatif.overlap import Pace
+from hbtrace.whatif.rewriting import Price
+from hbtrace.whatif.whatif import Side, WhatIf
 
 if TYPE_CHECKING:
-    from hbtrace.explain.fix import Answer, Fix
-    from hbtrace.explain.waits import Wait, Weighed
+    from hbtrace.whatif.fix import Answer, Fix
+    from hbtrace.whatif.waits import Wait, Weighed
 
 
 def price_text(price: Price, before: Pace, after: Pace) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hbtrace.compare.findings import Finding, Verdict
 from hbtrace.compare.sides import Occurrences
-from hbtrace.replay.races import Access, Signature
+from hbtrace.replay.reports import Access, Signature
 
 
 def beside(verdict: Verdict) -> list[str]:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from hbtrace.simulate.ggml_config import Config, checked, parse_device
-from hbtrace.simulate.ggml_engine import Engine
-from hbtrace.simulate.ggml_machine import Machine, Schedule
-from hbtrace.simulate.ggml_tape import Tape
+from hbtrace.simulate.config import Config, checked, parse_device
+from hbtrace.simulate.engine import Engine
+from hbtrace.simulate.machine import Machine, Schedule
+from hbtrace.simulate.tape import Tape
 
 __all__ = ["Config", "Simulation", "parse_device", "simulate"]
 

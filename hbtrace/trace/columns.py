@@ -128,7 +128,7 @@ class Columns:
         few = self._definitions <= _FEW  # decoding whole columns pays only where there are many definitions
         values = (
             (key, self.batch.column(key)[row].as_py() if few else self._values(key)[row])
-            for key in EVENTS[ev]
+            for key in EVENTS[ev].keys
             if key != "id"
         )
         return tuple(sorted((key, _words(value)) for key, value in values if value is not None))

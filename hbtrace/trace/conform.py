@@ -26,7 +26,7 @@ from hbtrace.trace.schema import NODE_TYPE, RANGE_TYPE, SCHEMA
 Extras = dict[int, dict[str, Any]]
 
 _FAILED: Final = (pa.ArrowException, ValueError, OverflowError, TypeError)
-_JSON_KEYS: Final = {key for keys in v.EVENTS.values() for key, kind in keys.items() if kind == v.JSON}
+_JSON_KEYS: Final = {key for event in v.EVENTS.values() for key, kind in event.keys.items() if kind == v.JSON}
 _ELEMENT: Final = {v.INTS: v.INT, v.STRS: v.STR}
 _STRUCT: Final[dict[str, tuple[Mapping[str, str], pa.StructType]]] = {
     v.RANGE: (v.RANGE_KEYS, RANGE_TYPE),

@@ -60,7 +60,7 @@ class _Events:
     def keys(self, row: int) -> Mapping[str, str]:
         """The keys that belong to a row's event; none for an unknown one, whose row is skipped."""
         ev = self.of[row]
-        return v.COMMON | v.EVENTS[ev] if ev in v.EVENTS else {}
+        return v.COMMON | v.EVENTS[ev].keys if ev in v.EVENTS else {}
 
 
 def _wrong_types(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:

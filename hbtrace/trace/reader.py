@@ -61,6 +61,14 @@ class Trace:
         self.warnings: list[str] = []
         self.meta: dict[str, Any] = {}
 
+    kind = ""
+    """No foreign log: what sources of a trace have (`hbtrace.importers.source`)."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether a part of it could not be read; known once it was read."""
+        return bool(self.dropped_bytes or self.warnings)
+
     def __enter__(self) -> Self:
         return self
 

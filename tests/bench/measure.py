@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hbtrace.replay import Replay
+from hbtrace.replay.session import Replay
 from hbtrace.trace.reader import open_trace
 
 ROOT = Path(__file__).resolve().parents[2]

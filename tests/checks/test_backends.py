@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hbtrace import backends
-from hbtrace.simulate.ggml_config import Config, parse_device
+from hbtrace.simulate.config import Config, parse_device
 
 
 def test_only_integrated_hip_has_the_hazard() -> None:

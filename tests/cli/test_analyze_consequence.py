@@ -13,8 +13,8 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 import hbtrace
-from hbtrace.analysis import analyze
-from hbtrace.explain import judged
+from hbtrace.compare.outcome import analyze
+from hbtrace.consequence import sampling as judged
 from hbtrace.explain.triage import triage
 from hbtrace.trace.writer import open_writer
 
@@ -160,7 +160,7 @@ def test_exit_codes_are_judged_behind_it(call, tmp_path):
 
 def test_a_clean_trace_is_read_once(call, tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("hbtrace.analysis.open_source", opened.append)
+    monkeypatch.setattr("hbtrace.compare.outcome.open_source", opened.append)
     clean = trace(tmp_path, [kernel(0, 1), WAIT, write(0)])
     assert call("analyze", clean)[0] == 0
     assert call("analyze", clean, "--only", "live")[0] == 0
@@ -252,11 +252,11 @@ def test_rows_beyond_the_bound_are_unknown(tmp_path, monkeypatch):
 def test_a_trace_that_shrank_meanwhile_is_not_judged(tmp_path, monkeypatch):
     path = trace(tmp_path, LIVE, DEAD)
     short = trace(tmp_path, [], name="short.jsonl")
-    from hbtrace.source import open_source
+    from hbtrace.importers.source import open_source
 
     source = open_source(path)
     monkeypatch.setattr("hbtrace.source.open_source", lambda _: open_source(short))
-    outcome = hbtrace.analysis.analyze_source(source, hbtrace.analysis.Options(consequence=True))
+    outcome = hbtrace.compare.outcome.analyze_source(source, hbtrace.compare.outcome.Options(consequence=True))
     assert {outcome.consequence_of(report).verdict for report in outcome} == {"unknown"}
 
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hbtrace.analysis import Options, analyze_source
+from hbtrace.compare.outcome import Options, analyze_source
 from hbtrace.explain.triage import triage
+from hbtrace.importers.source import open_source
 from hbtrace.report import text as analyze_report
 from hbtrace.report import triage as triage_report
 from hbtrace.report.fit import fit
 from hbtrace.report.tables import fitted, table
-from hbtrace.source import open_source
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hbtrace.cli import output, run
-from hbtrace.names import as_text, harmless
+from hbtrace.escape import as_text, harmless
 from tests.compare import samples
 
 EVIL = "a\n::error::x\r\x1b[2J\u2028\u202e"

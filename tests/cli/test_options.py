@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 import pytest
+from hbtrace.replay.settings import Settings
 
 from hbtrace.cli.options import filter_options, filters_of, replay_options, settings_of
-from hbtrace.compare.select import Filters
-from hbtrace.explain.recording import Settings
+from hbtrace.races.filters import Filters
 
 
 def handed_on(*words: str) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import orjson
 
-from hbtrace.compare.select import Filters, select
-from hbtrace.replay import Replay
+from hbtrace.compare.selection import select
+from hbtrace.races.filters import Filters
+from hbtrace.replay.session import Replay
 from hbtrace.trace.rows import batch_from_rows
 
 Event = dict[str, Any]

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from hbtrace.simulate.strata import Mix, Shape, simulate
+from hbtrace.strata.model.simulate import Mix, Shape, simulate
 from tests.compare.samples import renumbered, run, write
 from tests.shared import SHARED, needs_shared
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hbtrace.compare import identity
-from hbtrace.compare.identity import full_identity, identities
+from hbtrace.races import identity
+from hbtrace.races.identity import full_identity, identities
 from tests.compare.samples import found, renumbered, run
 
 GOLDEN = {

@@ -17,11 +17,11 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from hbtrace.analysis import Options
 from hbtrace.cli.gate import render_comparison
 from hbtrace.cli.output import tell
 from hbtrace.compare.baseline import check, make
 from hbtrace.compare.diff import diff
+from hbtrace.compare.outcome import Options
 from hbtrace.compare.sides import load_side
 from tests.compare.samples import run, write
 from tests.sarif_schema import validate

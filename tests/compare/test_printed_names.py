@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hbtrace.analysis import Options, analyze_source
-from hbtrace.compare.select import Filters
+from hbtrace.compare.outcome import Options, analyze_source
 from hbtrace.compare.sides import unmatched
-from hbtrace.compare.suppressions import Suppression
-from hbtrace.source import open_source
+from hbtrace.importers.source import open_source
+from hbtrace.races.filters import Filters
+from hbtrace.races.suppressions import Suppression
 from tests.compare.samples import found, run, write
 
 COPY = "GPU0#inp_pos#0"

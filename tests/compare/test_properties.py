@@ -7,13 +7,14 @@ from collections import defaultdict
 
 import pytest
 
-from hbtrace.analysis import Outcome
 from hbtrace.compare.diff import diff
-from hbtrace.compare.identity import identities
-from hbtrace.compare.select import Filters, select
+from hbtrace.compare.outcome import Outcome
+from hbtrace.compare.selection import select
 from hbtrace.compare.sides import Side
-from hbtrace.replay import Replay
-from hbtrace.replay.races import Report
+from hbtrace.races.filters import Filters
+from hbtrace.races.identity import identities
+from hbtrace.replay.reports import Report
+from hbtrace.replay.session import Replay
 from hbtrace.trace.rows import batch_from_rows
 from tests.compare.samples import found, renumbered, run
 from tests.oracle.programs import random_program

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hbtrace.compare.suppressions import read_suppressions, suppression_block
+from hbtrace.races.suppressions import read_suppressions, suppression_block
 from tests.compare.samples import found, run, write
 
 TODAY = date(2030, 6, 15)

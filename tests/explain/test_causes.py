@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from hbtrace.compare.select import Filters
+from hbtrace.replay.settings import Settings
+
 from hbtrace.explain.causes import Cause, causes_of
-from hbtrace.explain.edges import edges_for
-from hbtrace.explain.fix import fix
-from hbtrace.explain.mending import advice
-from hbtrace.explain.pin import Pin
-from hbtrace.explain.recording import Settings, record
-from hbtrace.explain.ring import Ring
+from hbtrace.explain.mends import advice
 from hbtrace.explain.triage import triage_recording
-from hbtrace.explain.whatif import side_of, whatif
+from hbtrace.races.filters import Filters
+from hbtrace.replay.recording import record
 from hbtrace.report.triage import render
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.whatif.edges import edges_for
+from hbtrace.whatif.fix import fix
+from hbtrace.whatif.pin import Pin
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.whatif import side_of, whatif
 
 Event = dict[str, Any]
 

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Any
 
 import hbtrace
-from hbtrace.explain.consequence import Consequence, consequences
-from hbtrace.explain.recording import pair_of
+from hbtrace.consequence.taint import Consequence, consequences
+from hbtrace.replay.recording import pair_of
 from hbtrace.trace.rows import batch_from_rows
 from tests.explain.values import Values
 from tests.oracle import oracle

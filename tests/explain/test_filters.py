@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import hbtrace
-from hbtrace.compare.select import Filters
 from hbtrace.explain import causes
-from hbtrace.explain.fix import fix
-from hbtrace.explain.ring import Ring
 from hbtrace.explain.triage import triage
-from hbtrace.explain.whatif import whatif
+from hbtrace.races.filters import Filters
 from hbtrace.report import triage as report
 from hbtrace.report import whatif as whatif_report
+from hbtrace.whatif.fix import fix
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.whatif import whatif
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 INTEGRATED = str(SAMPLES / "integrated.arrow")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hbtrace.explain.fix import Fix, fix, mends_for
-from hbtrace.explain.recording import Settings
-from hbtrace.explain.whatif import side_of
+from hbtrace.replay.settings import Settings
+
 from hbtrace.report.whatif import fix_document, render_fix
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.whatif.fix import Fix, fix, mends_for
+from hbtrace.whatif.whatif import side_of
 
 Event = dict[str, Any]
 

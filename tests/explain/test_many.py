@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from hbtrace.explain import waits
-from hbtrace.explain.recording import record
-from hbtrace.explain.triage import MOST_JUDGED, OF_EACH, Triage, triage_recording
+from hbtrace.consequence.sampling import MOST_JUDGED, OF_EACH
+from hbtrace.explain.triage import Triage, triage_recording
+from hbtrace.replay.recording import record
 from hbtrace.report.triage import document, few_spans, render
 from hbtrace.report.whatif import render_waits
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.whatif import waits
 
 
 def racy(ubatches: int) -> Triage:

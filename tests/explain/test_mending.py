@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hbtrace.replay.settings import Settings
 
 from hbtrace.cli import run
 from hbtrace.explain.causes import Cause
-from hbtrace.explain.draft import Rule
-from hbtrace.explain.edges import edges_for
-from hbtrace.explain.mending import advice
-from hbtrace.explain.recording import Settings
-from hbtrace.explain.rules import CopyOn, Wait
-from hbtrace.explain.whatif import Side, rewrite, side_of, whatif
+from hbtrace.explain.mends import advice
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.trace.writer import open_writer
+from hbtrace.whatif.edges import edges_for
+from hbtrace.whatif.rewriting import Rule
+from hbtrace.whatif.rules import CopyOn, Wait
+from hbtrace.whatif.whatif import Side, rewrite, side_of, whatif
 from tests.oracle.programs import random_program
 
 Event = dict[str, Any]

@@ -6,18 +6,19 @@ import random
 from typing import Any
 
 import pytest
+from hbtrace.replay.settings import Settings
 
-from hbtrace.explain.edges import edges_for
-from hbtrace.explain.fix import Fix, fix
-from hbtrace.explain.pace import pace_of
-from hbtrace.explain.recording import Recording, Settings, record
-from hbtrace.explain.rules import CopyOn
-from hbtrace.explain.whatif import WhatIf, side_of, whatif
+from hbtrace.replay.clocks import Clocks
 from hbtrace.replay.kernel import Clock
-from hbtrace.replay.order import Clocks
 from hbtrace.replay.program import QUEUE
+from hbtrace.replay.recording import Recording, record
 from hbtrace.report.whatif import fix_document, render
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.whatif.edges import edges_for
+from hbtrace.whatif.fix import Fix, fix
+from hbtrace.whatif.overlap import pace_of
+from hbtrace.whatif.rules import CopyOn
+from hbtrace.whatif.whatif import WhatIf, side_of, whatif
 from tests.oracle.programs import random_program
 
 Event = dict[str, Any]

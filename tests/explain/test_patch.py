@@ -10,20 +10,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hbtrace.replay.settings import Settings
 
 import hbtrace
-from hbtrace.explain.draft import Rule, batches_of
-from hbtrace.explain.edges import edges_for
-from hbtrace.explain.pace import pace_of
-from hbtrace.explain.pin import Pin, Place
-from hbtrace.explain.recording import Recording, Settings, record
-from hbtrace.explain.ring import Ring
-from hbtrace.explain.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
-from hbtrace.explain.state import WAITS
-from hbtrace.explain.variants import replayed
-from hbtrace.explain.whatif import rewrite, side_of, whatif
-from hbtrace.replay.races import Report
+from hbtrace.replay.recording import Recording, record
+from hbtrace.replay.reports import Report
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.whatif.edges import edges_for
+from hbtrace.whatif.overlap import pace_of
+from hbtrace.whatif.pin import Pin
+from hbtrace.whatif.place import Place
+from hbtrace.whatif.rewriting import Rule, batches_of
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
+from hbtrace.whatif.state import WAITS
+from hbtrace.whatif.variants import replayed
+from hbtrace.whatif.whatif import rewrite, side_of, whatif
 from tests.oracle.programs import random_program
 from tests.shared import SHARED, needs_shared
 

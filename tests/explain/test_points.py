@@ -9,11 +9,11 @@ import pytest
 import hbtrace
 from hbtrace.cli import run
 from hbtrace.errors import UsageError
-from hbtrace.explain.draft import Rule
-from hbtrace.explain.ring import Ring
-from hbtrace.explain.rules import Wait
 from hbtrace.explain.triage import find, triage
-from hbtrace.explain.whatif import rewrite, whatif
+from hbtrace.whatif.rewriting import Rule
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.rules import Wait
+from hbtrace.whatif.whatif import rewrite, whatif
 
 TRACE = str(Path(__file__).parents[2] / "sample_traces" / "cuda_integrated.arrow")
 LONG = "9" * 5000

@@ -10,21 +10,22 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from hbtrace.replay.settings import Settings
 
 import hbtrace
-from hbtrace.explain.fix import fix, mends_for
 from hbtrace.explain.minimize import minimize
-from hbtrace.explain.pin import Pin
-from hbtrace.explain.recording import Recording, Settings, record
-from hbtrace.explain.ring import Ring
-from hbtrace.explain.rules import HideDirect, Wait
 from hbtrace.explain.schedule import WHOLE, IllegalError, Lines, Machine, Turn, lines_of
-from hbtrace.explain.waits import weigh
-from hbtrace.explain.whatif import batches_of, rewrite, side_of
 from hbtrace.explain.witness import Witness, witness
 from hbtrace.replay.program import HOST, QUEUE
-from hbtrace.replay.races import Report
+from hbtrace.replay.recording import Recording, record
+from hbtrace.replay.reports import Report
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.whatif.fix import fix, mends_for
+from hbtrace.whatif.pin import Pin
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.rules import HideDirect, Wait
+from hbtrace.whatif.waits import weigh
+from hbtrace.whatif.whatif import batches_of, rewrite, side_of
 from tests.oracle import oracle
 from tests.oracle.programs import random_program
 from tests.oracle.schedules import Order

@@ -11,16 +11,17 @@ from click.testing import CliRunner
 
 import hbtrace
 from hbtrace.cli import cli
-from hbtrace.explain.edges import edges_for
-from hbtrace.explain.fix import fix
 from hbtrace.explain.minimize import minimize
-from hbtrace.explain.pin import Pin, Place
-from hbtrace.explain.ring import Ring
-from hbtrace.explain.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
 from hbtrace.explain.triage import Triage, find, triage
-from hbtrace.explain.waits import weigh
-from hbtrace.explain.whatif import WhatIf, whatif
 from hbtrace.report.explain import render
+from hbtrace.whatif.edges import edges_for
+from hbtrace.whatif.fix import fix
+from hbtrace.whatif.pin import Pin
+from hbtrace.whatif.place import Place
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
+from hbtrace.whatif.waits import weigh
+from hbtrace.whatif.whatif import WhatIf, whatif
 from tests.shared import SHARED, needs_shared
 
 TRACES = SHARED / "traces"

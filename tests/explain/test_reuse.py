@@ -9,14 +9,14 @@ import pytest
 
 import hbtrace
 from hbtrace.explain.causes import Cause
-from hbtrace.explain.pin import Pin
-from hbtrace.explain.recording import record
-from hbtrace.explain.ring import Ring
-from hbtrace.explain.rules import Wait
 from hbtrace.explain.triage import triage, triage_recording
-from hbtrace.explain.whatif import WhatIf, whatif
+from hbtrace.replay.recording import record
 from hbtrace.simulate.ggml import Config, simulate
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.whatif.pin import Pin
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.rules import Wait
+from hbtrace.whatif.whatif import WhatIf, whatif
 from tests.shared import SHARED, needs_shared
 
 Event = dict[str, Any]

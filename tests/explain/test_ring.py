@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hbtrace.explain.fix import fix
-from hbtrace.explain.ring import Ring
-from hbtrace.explain.rules import Wait
-from hbtrace.explain.whatif import WhatIf, whatif
 from hbtrace.report.whatif import document, fix_document, render, render_fix
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.whatif.fix import fix
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.rules import Wait
+from hbtrace.whatif.whatif import WhatIf, whatif
 
 Event = dict[str, Any]
 POS, SCALE = 0, 1

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hbtrace.replay.settings import Settings
 
 from hbtrace.errors import UsageError
-from hbtrace.explain.draft import Rule
-from hbtrace.explain.pin import Pin
-from hbtrace.explain.recording import Settings
-from hbtrace.explain.ring import Ring
-from hbtrace.explain.rules import Synchronous, Wait
-from hbtrace.explain.state import State
-from hbtrace.explain.whatif import WhatIf, rewrite, whatif
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.whatif.pin import Pin
+from hbtrace.whatif.rewriting import Rule
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.rules import Synchronous, Wait
+from hbtrace.whatif.state import State
+from hbtrace.whatif.whatif import WhatIf, rewrite, whatif
 
 Event = dict[str, Any]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hbtrace.cli import run
-from hbtrace.compare.select import Filters
-from hbtrace.compare.suppressions import Suppression, Suppressions
 from hbtrace.explain.triage import triage
+from hbtrace.races.filters import Filters
+from hbtrace.races.suppressions import Suppression, Suppressions
 from hbtrace.report import triage as report
 
 TWO_CAUSES = str(Path(__file__).parents[2] / "sample_traces/cuda_integrated.arrow")

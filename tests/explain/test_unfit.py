@@ -7,19 +7,21 @@ from functools import partial
 from typing import Any
 
 import pytest
+from hbtrace.replay.settings import Settings
 
 import hbtrace
-from hbtrace.explain.draft import Rule, batches_of
-from hbtrace.explain.fix import fix
 from hbtrace.explain.minimize import minimize
-from hbtrace.explain.pin import Pin, Place
-from hbtrace.explain.recording import Settings, record
-from hbtrace.explain.ring import Ring
-from hbtrace.explain.rowtext import rows_in_words
-from hbtrace.explain.rules import CopyOn, Synchronous, Wait
-from hbtrace.explain.state import State
-from hbtrace.explain.whatif import rewrite, whatif
+from hbtrace.explain.row_words import rows_in_words
+from hbtrace.replay.recording import record
 from hbtrace.trace.rows import batch_from_rows, rows_from_batch
+from hbtrace.whatif.fix import fix
+from hbtrace.whatif.pin import Pin
+from hbtrace.whatif.place import Place
+from hbtrace.whatif.rewriting import Rule, batches_of
+from hbtrace.whatif.ring import Ring
+from hbtrace.whatif.rules import CopyOn, Synchronous, Wait
+from hbtrace.whatif.state import State
+from hbtrace.whatif.whatif import rewrite, whatif
 
 Event = dict[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hbtrace.explain.recording import record
 from hbtrace.explain.witness import Witness, witness
+from hbtrace.replay.recording import record
 from hbtrace.trace.rows import batch_from_rows
 
 Event = dict[str, Any]

@@ -15,11 +15,11 @@ from sanitizer_model import Sanitizer, Tensor, program
 
 from hbtrace.errors import TraceError
 from hbtrace.importers import GGML_REPORTS, GGML_TRACE, LogFile, cut_bytes, foreign_events, ggml_sanitize
-from hbtrace.source import open_source, partial
+from hbtrace.importers.source import open_source, partial
 from hbtrace.trace import vocabulary
 
 try:
-    from hbtrace.replay import analyze_events
+    from hbtrace.replay.session import analyze_events
 except ImportError:
     analyze_events = None  # type: ignore[assignment]
 

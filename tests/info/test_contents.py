@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
+from hbtrace.info import contents as contents_module
 from hbtrace.report.info import document, duration, render, size, spans
-from hbtrace.trace import contents as contents_module
 from tests.info.memory import info_in
 
 RUN: list[dict[str, Any]] = [

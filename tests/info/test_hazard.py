@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hbtrace.info import Info
+from hbtrace.info.hazard import Info
 from hbtrace.report.info import document, render
 from tests.info.memory import info_in
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hbtrace.analysis import analyze
+from hbtrace.compare.outcome import analyze
 from hbtrace.report.json import document
 from hbtrace.trace.reader import open_trace
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hbtrace.analysis import analyze
 from hbtrace.cli.analyze import command
+from hbtrace.compare.outcome import analyze
 from hbtrace.errors import TraceError
 from hbtrace.report.text import block
 from tests.shared import needs_shared, shared_files

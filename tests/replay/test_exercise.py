@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hbtrace.replay import Replay
 from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN
+from hbtrace.replay.session import Replay
 from hbtrace.trace.rows import batch_from_rows
 
 DEFINED = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hbtrace.errors import TraceError
-from hbtrace.replay import Replay, analyze_events
 from hbtrace.replay.accesses import MAX_PIECES
+from hbtrace.replay.session import Replay, analyze_events
 from hbtrace.trace.rows import batch_from_rows
 
 HUGE = 2**63 - 1

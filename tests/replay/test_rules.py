@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hbtrace.replay import analyze_events
+from hbtrace.replay.session import analyze_events
 
 Q0, Q1, Q2 = ({"ev": "backend", "id": n, "name": f"CUDA{n}", "device": f"CUDA{n}"} for n in range(3))
 MEM = {"ev": "buffer", "id": 0, "name": "CUDA0", "size": 64, "backend": 0, "device": "CUDA0"}

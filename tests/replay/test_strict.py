@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hbtrace.errors import TraceError
-from hbtrace.replay import analyze_events
-from hbtrace.replay.findings import STRICT
+from hbtrace.replay.diagnostics import STRICT
+from hbtrace.replay.session import analyze_events
 
 QUEUE = {"ev": "backend", "id": 0, "name": "GPU0"}
 BUFFER = {"ev": "buffer", "id": 0, "name": "GPU0", "size": 64}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hbtrace.checks.strata_races import COPY_RACES, copy_race
-from hbtrace.replay import analyze_events
-from hbtrace.simulate.strata import Mix, Shape, simulate
+from hbtrace.replay.session import analyze_events
+from hbtrace.strata.checks.races import COPY_RACES, copy_race
+from hbtrace.strata.model.simulate import Mix, Shape, simulate
 from hbtrace.trace.reader import open_trace
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"

@@ -9,9 +9,9 @@ import pytest
 
 from hbtrace.checks.registry import SCHEDULER_RULES
 from hbtrace.errors import UsageError
+from hbtrace.simulate.config import Device
+from hbtrace.simulate.faults import FAULTS, Fault
 from hbtrace.simulate.ggml import Config, Simulation, parse_device, simulate
-from hbtrace.simulate.ggml_config import Device
-from hbtrace.simulate.ggml_faults import FAULTS, Fault
 from tests.checks.traces import checked, found
 
 SCHEDULES = 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hbtrace.simulate.strata import Mix, Run, Shape, simulate
+from hbtrace.strata.model.simulate import Mix, Run, Shape, simulate
 
 
 @cache

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from hbtrace.cli.diff_state import read_run, state_diff
-from hbtrace.compare.arms import ArmsVerdict, compare
 from hbtrace.errors import TraceError
-from hbtrace.importers.strata_log import read_logs
-from hbtrace.importers.strata_run import Log
-from hbtrace.report.arms import render_text
-from hbtrace.simulate.strata_logs import write_logs
+from hbtrace.strata.arms import ArmsVerdict, compare
+from hbtrace.strata.cli.arms_text import render_text
+from hbtrace.strata.cli.diff_state import read_run, state_diff
+from hbtrace.strata.logs.reading import read_logs
+from hbtrace.strata.logs.run import Log
+from hbtrace.strata.model.written_logs import write_logs
 from tests.strata.runs import lines, run
 
 RING = "strata serve: the GDN snapshot ring\n"
@@ -289,7 +289,7 @@ def test_simulated_arms_are_equal_and_a_bug_is_not(tmp_path: Path, capsys: pytes
 
 def test_equality_cannot_see_what_rules_see() -> None:
     """A ring that keeps its records is equal in every item, and no sound ring."""
-    from hbtrace.checks.strata import rules
+    from hbtrace.strata.checks.protocol import rules
 
     off, bug = run("copy", hashes=True), run("ring", fault="records-not-cleared", hashes=True)
     logs = [read_logs([lines(write_logs(found).mixed)]) for found in (off, bug)]

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hbtrace.checks import check
-from hbtrace.checks.strata_rules import STRATA_RULES, TABLE
-from hbtrace.cli.simulate_strata import command
 from hbtrace.errors import UsageError
-from hbtrace.simulate.strata_faults import FAULTS
+from hbtrace.strata.checks.rules import STRATA_RULES, TABLE
+from hbtrace.strata.cli.simulate import command
+from hbtrace.strata.model.faults import FAULTS
 from hbtrace.trace.reader import open_trace
 
 PAGE = (files("hbtrace") / "docs" / "strata.md").read_text(encoding="utf-8")

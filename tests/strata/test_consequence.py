@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from hbtrace.checks.strata_races import COPY_RACES, copy_race
-from hbtrace.replay import analyze_events
-from hbtrace.replay.races import Report
-from hbtrace.simulate.strata_run import carry_out
-from hbtrace.simulate.strata_tape import Memory, Tape
+from hbtrace.replay.reports import Report
+from hbtrace.replay.session import analyze_events
+from hbtrace.strata.checks.races import COPY_RACES, copy_race
+from hbtrace.strata.model.schedules import carry_out
+from hbtrace.strata.model.tape import Memory, Tape
 from hbtrace.trace.rows import batch_from_rows
 from tests.strata.runs import run
 
-consequence = pytest.importorskip("hbtrace.explain.consequence")
-recording = pytest.importorskip("hbtrace.explain.recording")
+consequence = pytest.importorskip("hbtrace.consequence.taint")
+recording = pytest.importorskip("hbtrace.replay.recording")
 
 SIZE = 8
 BLOCKS = ("a", "b", "c", "d")

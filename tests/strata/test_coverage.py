@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hbtrace.analysis import analyze
 from hbtrace.checks import check
 from hbtrace.checks.require import parse, unmet
-from hbtrace.checks.strata_coverage import StageCoverage, coverage
-from hbtrace.simulate.strata import Mix, Shape, simulate
+from hbtrace.compare.outcome import analyze
+from hbtrace.strata.checks.coverage import StageCoverage, coverage
+from hbtrace.strata.model.simulate import Mix, Shape, simulate
 from hbtrace.trace.writer import open_writer
 from tests.strata.runs import run
 

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from hbtrace.checks.strata_grammar import grammar
 from hbtrace.errors import TraceError
-from hbtrace.importers.strata import events, events_of
-from hbtrace.simulate.strata_logs import write_logs
+from hbtrace.strata.checks.grammar import grammar
+from hbtrace.strata.logs.importer import events, events_of
+from hbtrace.strata.model.written_logs import write_logs
 from tests.strata.runs import lines, run
 
 SOUND = """# request p0=9

@@ -7,27 +7,19 @@ from typing import Any
 
 import pytest
 
-from hbtrace.checks.strata import rules
-from hbtrace.checks.strata_coverage import coverage
-from hbtrace.checks.strata_grammar import grammar
-from hbtrace.checks.strata_races import COPY_RACES, copy_race
 from hbtrace.errors import TraceError
-from hbtrace.importers import STRATA_LOG, cut_bytes, strata_match
-from hbtrace.importers.strata import Settings, events, events_of, identify
-from hbtrace.importers.strata_lines import (
-    LayerHashes,
-    Said,
-    StateHash,
-    Timing,
-    Told,
-    TraceBegin,
-    TraceLine,
-    record,
-)
-from hbtrace.importers.strata_log import read_logs
-from hbtrace.importers.strata_run import Log
-from hbtrace.replay import analyze_events
-from hbtrace.simulate.strata_logs import write_logs
+from hbtrace.importers import STRATA_LOG, cut_bytes
+from hbtrace.replay.session import analyze_events
+from hbtrace.strata.checks.coverage import coverage
+from hbtrace.strata.checks.grammar import grammar
+from hbtrace.strata.checks.protocol import rules
+from hbtrace.strata.checks.races import COPY_RACES, copy_race
+from hbtrace.strata.logs import match as strata_match
+from hbtrace.strata.logs.importer import Settings, events, events_of, identify
+from hbtrace.strata.logs.lines import LayerHashes, Said, StateHash, Timing, Told, TraceBegin, TraceLine, record
+from hbtrace.strata.logs.reading import read_logs
+from hbtrace.strata.logs.run import Log
+from hbtrace.strata.model.written_logs import write_logs
 from tests.strata.runs import lines, run
 
 HASH = "strata serve: STATE_HASH L=41 gdn=00000000000000aa ple=01 tail=02 pooled=03 kv=04 mtp=05 stale=06 dead=07"
@@ -419,10 +411,10 @@ def test_a_sound_imported_log_checks_clean(tmp_path: Path) -> None:
 
 
 def test_notes_that_rules_read_are_listed() -> None:
-    from hbtrace.checks.strata import Protocol
-    from hbtrace.checks.strata_coverage import Exerciser
-    from hbtrace.checks.strata_findings import READ, is_sound
-    from hbtrace.checks.strata_grammar import Grammar
+    from hbtrace.strata.checks.coverage import Exerciser
+    from hbtrace.strata.checks.grammar import Grammar
+    from hbtrace.strata.checks.notes import READ, is_sound
+    from hbtrace.strata.checks.protocol import Protocol
 
     counted = {name.removeprefix("_on_") for name in dir(Exerciser) if name.startswith("_on_")}
     assert {*Protocol()._handlers, *Grammar()._handlers, *counted} == READ

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from hbtrace.simulate.strata_ring import Selector, explore
+from hbtrace.strata.model.ring import Selector, explore
 
 State = tuple[int, tuple[int, ...], tuple[int, ...], int]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
-from hbtrace.importers import strata_match
-from hbtrace.importers.strata_match import Match, match
+from hbtrace.strata.logs import match as strata_match
+from hbtrace.strata.logs.match import Match, match
 
 
 def matchings(rows: int, columns: int, costs: dict[tuple[int, int], int]) -> list[list[int]]:

@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from hbtrace.checks.strata import rules
-from hbtrace.checks.strata_grammar import grammar
-from hbtrace.checks.strata_races import COPY_RACES, broken_rule, copy_race
-from hbtrace.replay import analyze_events
-from hbtrace.simulate.strata import Mix, Shape, plan, simulate
-from hbtrace.simulate.strata_faults import FAULTS, Fault
-from hbtrace.simulate.strata_run import order
-from hbtrace.simulate.strata_sizes import LayerSize, megabytes, saved_each_window
-from hbtrace.simulate.strata_tape import HOST
+from hbtrace.replay.session import analyze_events
+from hbtrace.strata.checks.grammar import grammar
+from hbtrace.strata.checks.protocol import rules
+from hbtrace.strata.checks.races import COPY_RACES, broken_rule, copy_race
+from hbtrace.strata.model.faults import FAULTS, Fault
+from hbtrace.strata.model.schedules import order
+from hbtrace.strata.model.simulate import Mix, Shape, plan, simulate
+from hbtrace.strata.model.sizes import LayerSize, megabytes, saved_each_window
+from hbtrace.strata.model.tape import HOST
 from tests.strata.runs import run
 
 SHAPES = [(2, 2), (2, 3), (3, 2), (4, 3)]

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from hbtrace.checks import check
-from hbtrace.checks.strata import rules
-from hbtrace.checks.strata_races import broken_rule
-from hbtrace.checks.strata_rules import STRATA_RULES, TABLE
-from hbtrace.importers.strata import events
-from hbtrace.replay import analyze_events
-from hbtrace.simulate.strata import Request, Run, Shape
-from hbtrace.simulate.strata_logs import write_logs
-from hbtrace.simulate.strata_steps import Step
+from hbtrace.replay.session import analyze_events
+from hbtrace.strata.checks.protocol import rules
+from hbtrace.strata.checks.races import broken_rule
+from hbtrace.strata.checks.rules import STRATA_RULES, TABLE
+from hbtrace.strata.logs.importer import events
+from hbtrace.strata.model.simulate import Request, Run, Shape
+from hbtrace.strata.model.steps import Step
+from hbtrace.strata.model.written_logs import write_logs
 from hbtrace.trace.writer import open_writer
 from tests.strata.runs import lines, run
 

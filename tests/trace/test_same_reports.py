@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hbtrace.analysis import Outcome, analyze
+from hbtrace.compare.outcome import Outcome, analyze
 from hbtrace.trace.reader import open_trace
 from tests.shared import needs_shared, shared_files
 from tests.trace.samples import ipc_bytes

@@ -1,0 +1,199 @@
+"""What a path given to a verb is: a trace, or a log of another program that becomes one or a set of reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hbtrace import importers
+from hbtrace.errors import TraceError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hbtrace.importers.ggml_sanitize import Reports
+
+_HEAD = 1 << 16
+_BATCH_ROWS = 1 << 14
+_KEPT_BYTES = 1 << 25
+"""Of batches that are kept for another reading; decoding them again would cost more than these."""
+
+
+class Source(Protocol):
+    """What the verbs need of a trace, wherever it comes from. What it says of itself is complete when it was read."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def kind(self) -> str:
+        """Which foreign log it is, empty for a trace."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def dropped_bytes(self) -> int: ...
+
+    @property
+    def warnings(self) -> list[str]: ...
+
+    @property
+    def partial(self) -> bool:
+        """Whether a part of it is missing."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]: ...
+
+
+@dataclass(slots=True)
+class ImportedTrace:
+    """A foreign log as a trace: its events in batches."""
+
+    path: str
+    kind: str
+    rows: int = 0
+    dropped_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def partial(self) -> bool:
+        """An importer warns of what it assumed: nothing is missing for that."""
+        return self.dropped_bytes > 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        from hbtrace.trace.rows import batch_from_rows
+
+        self.warnings.clear()  # they are told anew whenever it is read
+        for rows in chunks(self._events()):
+            self.rows += len(rows)
+            yield batch_from_rows(rows)
+        self.dropped_bytes = cut_off(self.kind, [self.path], self.warnings)
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        log = importers.LogFile(self.path)
+        if self.kind != importers.STRATA_LOG:
+            return importers.foreign_events(self.kind, log)
+        from hbtrace.strata.logs.importer import events_of
+
+        return events_of([log], warnings=self.warnings)
+
+    def own_reports(self) -> Reports:
+        """The RACE blocks in the log itself."""
+        from hbtrace.importers.ggml_sanitize import reports
+
+        return reports(importers.LogFile(self.path))
+
+
+def cut_off(kind: str, paths: Sequence[str], warnings: list[str]) -> int:
+    """Bytes of last lines that were cut off in their middle; each is warned of, as a trace's is."""
+    dropped = {path: importers.cut_bytes(kind, path) for path in paths}
+    warnings += [f"{path}: the last line is cut off: {count} bytes dropped" for path, count in dropped.items() if count]
+    return sum(dropped.values())
+
+
+def chunks(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    iterator = iter(events)
+    while chunk := list(islice(iterator, _BATCH_ROWS)):
+        yield chunk
+
+
+class Rereadable:
+    """A source whose batches can be had again and again.
+
+    What is small is kept, a file is read anew, and what comes from a pipe goes through a temporary file meanwhile.
+    whole: all that passed could be kept; if not, it cannot be read again. What the source says of itself is that of its
+    first reading.
+    """
+
+    def __init__(self, source: Source, *, keep: bool = True) -> None:
+        from hbtrace.trace.spool import Spool
+
+        self._source = source
+        self._kept: list[pa.RecordBatch] | None = [] if keep else None
+        self._spool = None if Path(source.path).is_file() else Spool()
+        self._read = False
+
+    path = property(lambda self: self._source.path)
+    kind = property(lambda self: self._source.kind)
+    rows = property(lambda self: self._source.rows)
+    dropped_bytes = property(lambda self: self._source.dropped_bytes)
+    warnings = property(lambda self: self._source.warnings)
+    partial = property(lambda self: self._source.partial)
+
+    @property
+    def whole(self) -> bool:
+        return self._spool is None or self._spool.whole
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Once the first reading is through, the same again. Raises TraceError where there was no room to keep it."""
+        if not self._read:
+            return self._first()
+        if self._kept is not None:
+            return iter(self._kept)
+        if self._spool is None:
+            return open_source(self.path).batches()
+        if not self.whole:
+            raise TraceError(f"{self.path}: no room to keep it for a second reading: save it to a file first")
+        return self._spool.again()
+
+    def _first(self) -> Iterator[pa.RecordBatch]:
+        batches, held = self._source.batches(), 0
+        for batch in batches if self._spool is None else self._spool.passing(batches):
+            held += batch.nbytes
+            if held > _KEPT_BYTES:
+                self._kept = None
+            elif self._kept is not None:
+                self._kept.append(batch)
+            yield batch
+        self._read = True
+
+
+def holds_trace(path: str) -> bool:
+    """Whether a file's first bytes are those of a trace, not of a log; what cannot be read is none."""
+    try:
+        if not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as stream:
+            return _shows_trace(stream.read(_HEAD))
+    except (OSError, ValueError):
+        return False
+
+
+def _shows_trace(head: bytes) -> bool:
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"ARROW1", b"\xff\xff\xff\xff", b"{", b"PAR1"))
+
+
+def foreign_kind(path: str) -> str | None:
+    """Which foreign log a file is, by its content; None for a trace, or what cannot be read."""
+    try:
+        if path == "-" or not Path(path).is_file():
+            return None
+        with Path(path).open("rb") as stream:
+            head = stream.read(_HEAD)
+    except (OSError, ValueError):  # the reader says what is wrong with it
+        return None
+    if _shows_trace(head):
+        return None
+    return importers.identify_foreign(importers.LogFile(path))
+
+
+def pasted_reports(path: str) -> Reports | None:
+    """The reports of a log that holds nothing but RACE blocks, as people paste them; None for anything else."""
+    if foreign_kind(path) != "ggml-sanitizer-reports":
+        return None
+    from hbtrace.importers.ggml_sanitize import reports
+
+    return reports(importers.LogFile(path))
+
+
+def open_source(path: str) -> Source:
+    """Open a trace, or a log that becomes one. Raises TraceError in one sentence."""
+    kind = foreign_kind(path)
+    if kind is not None:
+        return ImportedTrace(path, kind)
+    from hbtrace.trace.reader import open_trace
+
+    return open_trace(path)

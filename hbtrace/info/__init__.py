@@ -1,0 +1,1 @@
+"""What a trace holds, and where the in-place hazard can arise."""

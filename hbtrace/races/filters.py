@@ -1,0 +1,118 @@
+"""Filters: which races are shown. The replay never changes, and what is left out is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from typing import Any
+
+from hbtrace.errors import UsageError
+from hbtrace.races.identity import SHORTEST, full_identity, tensor_names
+from hbtrace.replay.reports import KINDS, Access, Report, Signature
+
+Span = tuple[int, int]
+"""Inclusive numbers, lowest and highest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Of one option any value may match; different options must all match. Globs; spans for numbers.
+
+    A tensor, actor, label, split or ubatch option looks at both sides; a tensor option at name and root, and at what
+    outputs call them.
+    One glob, number or span may stand without its tuple. Raises UsageError for what would silently match nothing.
+    """
+
+    tensor: tuple[str, ...] = ()
+    buffer: tuple[str, ...] = ()
+    actor: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    split: tuple[Span, ...] = ()
+    ubatch: tuple[Span, ...] = ()
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            whole = _spans if one.name in ("split", "ubatch") else _texts
+            object.__setattr__(self, one.name, whole(one.name, getattr(self, one.name)))
+        for kind in self.kind:
+            if kind not in KINDS and not set(kind) & set("*?["):
+                raise UsageError(f"Filters: kind {kind!r} is none of {', '.join(KINDS)} (or a glob)")
+
+    def accepts(self, report: Report) -> bool:
+        """All options but `ids`, which are known only when all signatures are."""
+        sides = (report.earlier, report.current)
+        return (
+            _globs(self.tensor, lambda: tensor_names(report))
+            and _globs(self.buffer, lambda: (report.buffer,))
+            and _globs(self.actor, lambda: (a.actor for a in sides))
+            and _globs(self.label, lambda: (a.label for a in sides))
+            and _globs(self.kind, lambda: (report.kind,))
+            and _within(self.split, sides, "split")
+            and _within(self.ubatch, sides, "ubatch")
+        )
+
+    def accepts_id(self, canonical: Signature, ident: str) -> bool:
+        """An id that is whole, or longer by digits of a collision elsewhere, names the same race in every run."""
+        return not self.ids or any(is_id_of(pattern, canonical, ident) for pattern in self.ids)
+
+    def shows(self, report: Report, ids: Mapping[Signature, str]) -> bool:
+        """All options. ids: of the distinct races, by canonical signature."""
+        return self.accepts(report) and self.accepts_id(report.canonical, ids[report.canonical])
+
+    def used(self) -> list[str]:
+        """The options that were given, as they are spelled."""
+        return [one.name.replace("ids", "id") for one in fields(self) if getattr(self, one.name)]
+
+    def __bool__(self) -> bool:
+        return bool(self.used())
+
+
+def _texts(name: str, given: Any) -> tuple[str, ...]:
+    """A text by itself would be taken for its letters."""
+    texts = (given,) if isinstance(given, str) else _elements(name, given, "a glob, or a tuple of globs")
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"Filters: {name} is a glob, or a tuple of globs, not {given!r}")
+    return texts
+
+
+def _spans(name: str, given: Any) -> tuple[Span, ...]:
+    """A number is the span of only this, and two numbers are one span."""
+    what = "a span such as (2, 5), or a tuple of spans"
+    if _is_number(given):
+        return ((given, given),)
+    spans = _elements(name, given, what)
+    if len(spans) == 2 and all(map(_is_number, spans)):
+        spans = (spans,)
+    for span in spans:
+        if not (isinstance(span, (tuple, list)) and len(span) == 2 and all(map(_is_number, span))):
+            raise UsageError(f"Filters: {name} is {what}, not {given!r}")
+        if span[1] < span[0]:
+            raise UsageError(f"Filters: {name} {span!r} ends before it begins")
+    return tuple((lo, hi) for lo, hi in spans)
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool)
+
+
+def _elements(name: str, given: Any, what: str) -> tuple[Any, ...]:
+    try:
+        return tuple(given)
+    except TypeError:
+        raise UsageError(f"Filters: {name} is {what}, not {given!r}") from None
+
+
+def is_id_of(pattern: str, canonical: Signature, ident: str) -> bool:
+    """Whether a glob, or an id of six digits or more, means this race."""
+    return fnmatchcase(ident, pattern) or (len(pattern) >= SHORTEST and full_identity(canonical).startswith(pattern))
+
+
+def _globs(patterns: tuple[str, ...], values: Callable[[], Iterable[str | None]]) -> bool:
+    return not patterns or any(fnmatchcase(v, p) for v in values() if v is not None for p in patterns)
+
+
+def _within(spans: tuple[Span, ...], sides: tuple[Access, ...], key: str) -> bool:
+    return not spans or any(lo <= getattr(a, key) <= hi for a in sides for lo, hi in spans)

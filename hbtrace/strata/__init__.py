@@ -1,0 +1,1 @@
+"""Strata, a pipelined engine: its logs, protocol checks, model and arms."""

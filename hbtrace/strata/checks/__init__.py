@@ -1,0 +1,1 @@
+"""Strata's protocol rules and coverage, as checks of the registry."""

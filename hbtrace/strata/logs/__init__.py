@@ -1,0 +1,1 @@
+"""Strata's logs: read, given to requests, and made into events."""

@@ -1,0 +1,1 @@
+"""An executable model of Strata's pipelined loop."""

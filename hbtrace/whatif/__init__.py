@@ -1,0 +1,1 @@
+"""The same recording under other rules, and the smallest mend."""
