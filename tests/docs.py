@@ -1,6 +1,6 @@
-"""What README.md shows of the tool: sessions in `console` blocks, and the command reference between two markers.
+"""What README.md and the pages show of the tool: sessions in `console` blocks, and the page `reference`.
 
-`python -m tests.readme` writes both anew; a test holds the README to them.
+`python -m tests.docs` writes all of it anew; tests hold every document to it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,32 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-BEGIN = "<!-- reference: `make readme` writes this -->\n"
-END = "<!-- end of reference -->\n"
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PAGES = sorted((ROOT / "hbtrace/docs").glob("*.md"))
+DOCUMENTS = [README, ROOT / "sample_traces/README.md", *PAGES]
+REFERENCE = ROOT / "hbtrace/docs/reference.md"
+
+_CONSOLE = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+_HEAD = """\
+# Command reference
+
+All verbs and all options: what `--help` says of each.
+
+<!-- `make docs` writes this page: what is wrong here is wrong in the help -->
+"""
 
 
 def reference() -> str:
-    """The block between the markers."""
-    return "".join(f"\n### `hbtrace {verb}`\n\n```\n{_help(verb)}```\n" for verb in _verbs()) + "\n"
+    """The page `reference`."""
+    commands = ["hbtrace", *(f"hbtrace {verb}" for verb in _verbs())]
+    return _HEAD + "".join(f"\n## `{command}`\n\n```\n{_help(command)}```\n" for command in commands)
+
+
+def _help(command: str) -> str:
+    done = _run(f"{command} --help")
+    done.check_returncode()
+    return done.stdout
 
 
 def _verbs() -> list[str]:
@@ -36,42 +54,36 @@ def _verbs() -> list[str]:
     return found
 
 
-def _help(verb: str) -> str:
-    # On a terminal of 80 columns, whatever this one is.
-    environment = {**os.environ, "COLUMNS": "80"}
-    command = [sys.executable, "-m", "hbtrace", *verb.split(), "--help"]
-    done = subprocess.run(
-        command, env=environment, cwd=README.parent, capture_output=True, check=True, encoding="utf-8"
-    )
-    return done.stdout
+def sessions(text: str) -> list[str]:
+    """The `console` blocks of a document."""
+    return _CONSOLE.findall(text)
 
 
 def session(block: str) -> str:
     """A block of `$ command` lines, each with what it prints now: both streams, as a reader sees them."""
     commands = [line for line in block.splitlines() if line.startswith("$ ")]
-    printed = [_printed(command[2:]) for command in commands]
+    printed = [_run(command[2:]).stdout for command in commands]
     for command, output in zip(commands, printed, strict=True):
         if re.search(r"^hbtrace: ", output, re.MULTILINE):
             raise ValueError(f"{command} fails: {output}")
     return "".join(f"{command}\n{output}" for command, output in zip(commands, printed, strict=True))
 
 
-def _printed(command: str) -> str:
+def _run(command: str) -> subprocess.CompletedProcess[str]:
+    # On a terminal of 80 columns, whatever this one is.
     script = f'hbtrace() {{ "{sys.executable}" -m hbtrace "$@"; }}\n{command}'
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=README.parent, env={**os.environ, "COLUMNS": "80"}, check=False, encoding="utf-8",
+    return subprocess.run(
+        ["bash", "-c", script], cwd=ROOT, env={**os.environ, "COLUMNS": "80"}, check=False, encoding="utf-8",
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
     )  # fmt: skip
-    return done.stdout
 
 
 def renewed(text: str) -> str:
-    """The README's text with the sessions and the reference of now."""
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    text = before + BEGIN + reference() + END + after
-    return re.sub(r"(?<=```console\n).*?(?=```)", lambda match: session(match[0]), text, flags=re.DOTALL)
+    """A document's text with the sessions of now."""
+    return _CONSOLE.sub(lambda match: session(match[0]), text)
 
 
 if __name__ == "__main__":
-    README.write_text(renewed(README.read_text(encoding="utf-8")), encoding="utf-8")
+    REFERENCE.write_text(reference(), encoding="utf-8")
+    for document in DOCUMENTS:
+        document.write_text(renewed(document.read_text(encoding="utf-8")), encoding="utf-8")
