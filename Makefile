@@ -7,7 +7,7 @@ SOURCES := $(wildcard sample_traces/src/*.jsonl)
 SAMPLES := $(patsubst sample_traces/src/%.jsonl,sample_traces/%.arrow,$(SOURCES))
 PROGRAMS ?= 20000
 
-.PHONY: help venv demo test check samples readme fuzz bench bench-record clean
+.PHONY: help venv demo test check samples docs fuzz bench bench-record clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -50,8 +50,8 @@ sample_traces/%.arrow: sample_traces/src/%.jsonl $(STAMP) FORCE
 	$(BIN)/hbtrace convert $< $@ -f
 FORCE:
 
-readme: $(STAMP) ## Write the command reference in README.md anew
-	$(BIN)/python -m tests.readme
+docs: $(STAMP) ## Write what README.md and the pages show of the tool anew
+	$(BIN)/python -m tests.docs
 
 fuzz: $(STAMP) ## Random programs against the oracle, PROGRAMS=20000 of them
 	HBTRACE_PROGRAMS=$(PROGRAMS) $(BIN)/python -m pytest tests/test_random_programs.py

@@ -1,4 +1,4 @@
-"""What holds for the project as a whole: names, versions, the README."""
+"""What holds for the project as a whole: names, versions, what the documents show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import hbtrace
-from tests import readme
+from hbtrace.cli import VERBS
+from tests import docs
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -70,19 +71,52 @@ def test_the_top_level_is_what_it_should_be() -> None:
 def test_one_version() -> None:
     metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert hbtrace.__version__ == metadata["version"]
-    assert f"\n### {hbtrace.__version__}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    changelog = (ROOT / "hbtrace/docs/changelog.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (\S+)", changelog, re.MULTILINE)[0] == hbtrace.__version__
 
 
 def test_the_command_reference_is_what_the_commands_say() -> None:
-    text = readme.README.read_text(encoding="utf-8")
-    assert readme.renewed(text) == text, "run `make readme`"
+    assert docs.reference() == docs.REFERENCE.read_text(encoding="utf-8"), "run `make docs`"
 
 
-@pytest.mark.parametrize("page", ["README.md", "sample_traces/README.md"])
-def test_links_lead_somewhere(page: str) -> None:
-    path = ROOT / page
+SESSIONS = [
+    pytest.param(block, id=f"{path.relative_to(ROOT)}-{number}")
+    for path in docs.DOCUMENTS
+    for number, block in enumerate(docs.sessions(path.read_text(encoding="utf-8")))
+]
+
+
+@pytest.mark.parametrize("block", SESSIONS)
+def test_what_a_document_shows_is_what_the_tool_prints(block: str) -> None:
+    assert docs.session(block) == block, "run `make docs`"
+
+
+@pytest.mark.parametrize("path", docs.DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_looks_like_a_session_is_one(path: Path) -> None:
+    """A prompt outside of a `console` block would be shown and never be run."""
+    text = path.read_text(encoding="utf-8")
+    blocks = docs.sessions(text)
+    assert len(blocks) == len(re.findall(r"^ *[`~]{3,}console", text, re.MULTILINE))
+    assert len(re.findall(r"^ *\$ ", text, re.MULTILINE)) == sum(block.count("\n$ ") + 1 for block in blocks)
+
+
+@pytest.mark.parametrize("path", docs.DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8"))
     assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
+
+
+def test_the_readme_names_every_page_and_every_verb() -> None:
+    text = docs.README.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\w+)\]\(hbtrace/docs/(\w+)\.md\) \|", text, re.MULTILINE)
+    assert sorted(rows) == [(path.stem, path.stem) for path in docs.PAGES]
+    verbs = re.findall(r"^\| (`[^|]*) \|", text.split("\n## Verbs\n")[1].split("\n## ")[0], re.MULTILINE)
+    assert {name.split()[0] for cell in verbs for name in re.findall("`([^`]+)`", cell)} == set(VERBS)
+
+
+
+def test_the_readme_is_short() -> None:
+    assert docs.README.read_text(encoding="utf-8").count("\n") <= 240, "worked examples go to the page `tour`"
 
 
 def test_the_pages_ship_in_the_package() -> None:
