@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from hbtrace.trace.reader import Trace
     from hbtrace.trace.reader import open_trace as open
     from hbtrace.trace.writer import Writer, open_writer
-    from hbtrace.whatif.fix import fix
-    from hbtrace.whatif.waits import weigh
-    from hbtrace.whatif.whatif import whatif
+    from hbtrace.what_if.fix import fix
+    from hbtrace.what_if.waits import weigh
+    from hbtrace.what_if.whatif import whatif
 
 __all__ = [
     "Access", "Consequence", "Explanation", "Filters", "HbtraceError", "Outcome", "Recorder", "Report", "Result",
@@ -47,12 +47,12 @@ __all__ = [
 _HOMES = {
     "Access": "replay.reports", "Filters": "races.filters", "HbtraceError": "errors", "Outcome": "compare.outcome",
     "Report": "replay.reports", "Result": "replay.session", "Trace": "trace.reader", "TraceError": "errors",
-    "Consequence": "consequence.taint", "consequences": "consequence.taint", "fix": "whatif.fix",
+    "Consequence": "consequence.taint", "consequences": "consequence.taint", "fix": "what_if.fix",
     "Explanation": "explain.explanation", "explain_race": "explain.explanation",
-    "minimize": "explain.minimize", "Triage": "explain.triage", "triage": "explain.triage", "whatif": "whatif.whatif",
+    "minimize": "explain.minimize", "Triage": "explain.triage", "triage": "explain.triage", "whatif": "what_if.whatif",
     "UsageError": "errors", "Writer": "trace.writer", "analyze": "compare.outcome", "analyze_events": "replay.session",
     "open": "trace.reader", "open_writer": "trace.writer", "Recorder": "record.recorder",
-    "recorder_header": "record.recorder", "weigh": "whatif.waits",
+    "recorder_header": "record.recorder", "weigh": "what_if.waits",
 }  # fmt: skip
 
 

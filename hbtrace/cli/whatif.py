@@ -12,8 +12,8 @@ from hbtrace.errors import UsageError
 
 if TYPE_CHECKING:
     from hbtrace.importers.source import Source
-    from hbtrace.whatif.rewriting import Entry, Rule
-    from hbtrace.whatif.whatif import Batches, Side
+    from hbtrace.what_if.rewriting import Entry, Rule
+    from hbtrace.what_if.whatif import Batches, Side
 
 
 @click.command(
@@ -62,7 +62,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     from hbtrace.importers.source import Rereadable, open_source
     from hbtrace.report import whatif as report
     from hbtrace.trace.writer import check_target
-    from hbtrace.whatif.whatif import rewrite, side_of, whatif
+    from hbtrace.what_if.whatif import rewrite, side_of, whatif
 
     rules = _rules(given)
     if given["fix"] + given["waits"] + bool(rules or given["edge"]) != 1:
@@ -80,7 +80,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     before = side_of(batches(), settings, filters) if given["edge"] else None
     json = given["format"] == "json"
     if given["fix"]:
-        from hbtrace.whatif.fix import fix
+        from hbtrace.what_if.fix import fix
 
         fixed = fix(batches, settings, filters)
         warn([*source.warnings, *fixed.before.recording.warnings])
@@ -116,7 +116,7 @@ def _tell(comparison: str | bytes, output: str | None) -> None:
 def _weigh(trace: str, source: Source, batches: Batches, settings: Any, given: dict[str, Any]) -> int:
     from hbtrace.cli.output import show, terminal_width, warn
     from hbtrace.report import whatif as report
-    from hbtrace.whatif.waits import weigh
+    from hbtrace.what_if.waits import weigh
 
     weighed = weigh(batches(), settings)
     warn(source.warnings)
@@ -127,10 +127,10 @@ def _weigh(trace: str, source: Source, batches: Batches, settings: Any, given: d
 
 def _rules(given: dict[str, Any]) -> list[Rule]:
     """The rules asked for, new ones: a rule counts its price while it is applied."""
-    from hbtrace.whatif.pin import Pin
-    from hbtrace.whatif.place import Place
-    from hbtrace.whatif.ring import Ring
-    from hbtrace.whatif.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
+    from hbtrace.what_if.pin import Pin
+    from hbtrace.what_if.place import Place
+    from hbtrace.what_if.ring import Ring
+    from hbtrace.what_if.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
 
     rules: list[Rule] = [Drop(row) for row in given["drop_edge"]]
     rules += [HideDirect()] if given["hide_direct"] else []
@@ -151,7 +151,7 @@ def _rules(given: dict[str, Any]) -> list[Rule]:
 
 def _edges(given: dict[str, Any], side: Side | None) -> list[Rule]:
     """The missing orders of the causes that --edge names, new rules each time."""
-    from hbtrace.whatif.edges import edges_for
+    from hbtrace.what_if.edges import edges_for
 
     if side is None:
         return []
@@ -169,7 +169,7 @@ def _edges(given: dict[str, Any], side: Side | None) -> list[Rule]:
 
 def _write(path: str, entries: Iterator[Entry], *, force: bool) -> None:
     from hbtrace.trace.writer import open_writer
-    from hbtrace.whatif.rewriting import batches_of
+    from hbtrace.what_if.rewriting import batches_of
 
     with open_writer(path, force=force) as writer:
         for batch in batches_of(entries):

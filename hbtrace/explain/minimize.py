@@ -22,7 +22,7 @@ from hbtrace.replay.reports import Report, Signature
 from hbtrace.replay.session import analyze_events
 from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import rows_from_batch
-from hbtrace.whatif.state import Event
+from hbtrace.what_if.state import Event
 
 _BYSTANDERS: Final = ("time", "site", "started_at", "producer", "engine", "engine_version", "command", "env", "notes")
 _DEFINING: Final = {"backend": "id", "buffer": "id", "tensor": "id", "graph": "id"}

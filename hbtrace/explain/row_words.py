@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hbtrace.trace.rows import rows_from_batch
-from hbtrace.whatif.state import Event, State
+from hbtrace.what_if.state import Event, State
 
 _DEFINING = pa.array(["tensor", "backend", "buffer"])
 

@@ -13,13 +13,13 @@ from hbtrace.report.tables import fitted
 from hbtrace.report.text import page
 from hbtrace.report.triage import milliseconds, missing_order, plain_names
 from hbtrace.report.words import count
-from hbtrace.whatif.overlap import Pace
-from hbtrace.whatif.rewriting import Price
-from hbtrace.whatif.whatif import Side, WhatIf
+from hbtrace.what_if.overlap import Pace
+from hbtrace.what_if.rewriting import Price
+from hbtrace.what_if.whatif import Side, WhatIf
 
 if TYPE_CHECKING:
-    from hbtrace.whatif.fix import Answer, Fix
-    from hbtrace.whatif.waits import Wait, Weighed
+    from hbtrace.what_if.fix import Answer, Fix
+    from hbtrace.what_if.waits import Wait, Weighed
 
 
 def price_text(price: Price, before: Pace, after: Pace) -> str:

@@ -13,11 +13,11 @@ from hbtrace.races.filters import Filters
 from hbtrace.replay.recording import record
 from hbtrace.report.triage import render
 from hbtrace.trace.rows import batch_from_rows
-from hbtrace.whatif.edges import edges_for
-from hbtrace.whatif.fix import fix
-from hbtrace.whatif.pin import Pin
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.whatif import side_of, whatif
+from hbtrace.what_if.edges import edges_for
+from hbtrace.what_if.fix import fix
+from hbtrace.what_if.pin import Pin
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.whatif import side_of, whatif
 
 Event = dict[str, Any]
 

@@ -12,9 +12,9 @@ from hbtrace.explain.triage import triage
 from hbtrace.races.filters import Filters
 from hbtrace.report import triage as report
 from hbtrace.report import whatif as whatif_report
-from hbtrace.whatif.fix import fix
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.whatif import whatif
+from hbtrace.what_if.fix import fix
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.whatif import whatif
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 INTEGRATED = str(SAMPLES / "integrated.arrow")

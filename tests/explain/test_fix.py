@@ -9,8 +9,8 @@ from hbtrace.replay.settings import Settings
 
 from hbtrace.report.whatif import fix_document, render_fix
 from hbtrace.trace.rows import batch_from_rows
-from hbtrace.whatif.fix import Fix, fix, mends_for
-from hbtrace.whatif.whatif import side_of
+from hbtrace.what_if.fix import Fix, fix, mends_for
+from hbtrace.what_if.whatif import side_of
 
 Event = dict[str, Any]
 

@@ -15,10 +15,10 @@ from hbtrace.explain.causes import Cause
 from hbtrace.explain.mends import advice
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.trace.writer import open_writer
-from hbtrace.whatif.edges import edges_for
-from hbtrace.whatif.rewriting import Rule
-from hbtrace.whatif.rules import CopyOn, Wait
-from hbtrace.whatif.whatif import Side, rewrite, side_of, whatif
+from hbtrace.what_if.edges import edges_for
+from hbtrace.what_if.rewriting import Rule
+from hbtrace.what_if.rules import CopyOn, Wait
+from hbtrace.what_if.whatif import Side, rewrite, side_of, whatif
 from tests.oracle.programs import random_program
 
 Event = dict[str, Any]

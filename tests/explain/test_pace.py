@@ -14,11 +14,11 @@ from hbtrace.replay.program import QUEUE
 from hbtrace.replay.recording import Recording, record
 from hbtrace.report.whatif import fix_document, render
 from hbtrace.trace.rows import batch_from_rows
-from hbtrace.whatif.edges import edges_for
-from hbtrace.whatif.fix import Fix, fix
-from hbtrace.whatif.overlap import pace_of
-from hbtrace.whatif.rules import CopyOn
-from hbtrace.whatif.whatif import WhatIf, side_of, whatif
+from hbtrace.what_if.edges import edges_for
+from hbtrace.what_if.fix import Fix, fix
+from hbtrace.what_if.overlap import pace_of
+from hbtrace.what_if.rules import CopyOn
+from hbtrace.what_if.whatif import WhatIf, side_of, whatif
 from tests.oracle.programs import random_program
 
 Event = dict[str, Any]

@@ -16,16 +16,16 @@ import hbtrace
 from hbtrace.replay.recording import Recording, record
 from hbtrace.replay.reports import Report
 from hbtrace.trace.rows import batch_from_rows
-from hbtrace.whatif.edges import edges_for
-from hbtrace.whatif.overlap import pace_of
-from hbtrace.whatif.pin import Pin
-from hbtrace.whatif.place import Place
-from hbtrace.whatif.rewriting import Rule, batches_of
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
-from hbtrace.whatif.state import WAITS
-from hbtrace.whatif.variants import replayed
-from hbtrace.whatif.whatif import rewrite, side_of, whatif
+from hbtrace.what_if.edges import edges_for
+from hbtrace.what_if.overlap import pace_of
+from hbtrace.what_if.pin import Pin
+from hbtrace.what_if.place import Place
+from hbtrace.what_if.rewriting import Rule, batches_of
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
+from hbtrace.what_if.state import WAITS
+from hbtrace.what_if.variants import replayed
+from hbtrace.what_if.whatif import rewrite, side_of, whatif
 from tests.oracle.programs import random_program
 from tests.shared import SHARED, needs_shared
 

@@ -10,10 +10,10 @@ import hbtrace
 from hbtrace.cli import run
 from hbtrace.errors import UsageError
 from hbtrace.explain.triage import find, triage
-from hbtrace.whatif.rewriting import Rule
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.rules import Wait
-from hbtrace.whatif.whatif import rewrite, whatif
+from hbtrace.what_if.rewriting import Rule
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.rules import Wait
+from hbtrace.what_if.whatif import rewrite, whatif
 
 TRACE = str(Path(__file__).parents[2] / "sample_traces" / "cuda_integrated.arrow")
 LONG = "9" * 5000

@@ -20,12 +20,12 @@ from hbtrace.replay.program import HOST, QUEUE
 from hbtrace.replay.recording import Recording, record
 from hbtrace.replay.reports import Report
 from hbtrace.trace.rows import batch_from_rows
-from hbtrace.whatif.fix import fix, mends_for
-from hbtrace.whatif.pin import Pin
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.rules import HideDirect, Wait
-from hbtrace.whatif.waits import weigh
-from hbtrace.whatif.whatif import batches_of, rewrite, side_of
+from hbtrace.what_if.fix import fix, mends_for
+from hbtrace.what_if.pin import Pin
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.rules import HideDirect, Wait
+from hbtrace.what_if.waits import weigh
+from hbtrace.what_if.whatif import batches_of, rewrite, side_of
 from tests.oracle import oracle
 from tests.oracle.programs import random_program
 from tests.oracle.schedules import Order

@@ -14,14 +14,14 @@ from hbtrace.cli import cli
 from hbtrace.explain.minimize import minimize
 from hbtrace.explain.triage import Triage, find, triage
 from hbtrace.report.explain import render
-from hbtrace.whatif.edges import edges_for
-from hbtrace.whatif.fix import fix
-from hbtrace.whatif.pin import Pin
-from hbtrace.whatif.place import Place
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
-from hbtrace.whatif.waits import weigh
-from hbtrace.whatif.whatif import WhatIf, whatif
+from hbtrace.what_if.edges import edges_for
+from hbtrace.what_if.fix import fix
+from hbtrace.what_if.pin import Pin
+from hbtrace.what_if.place import Place
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
+from hbtrace.what_if.waits import weigh
+from hbtrace.what_if.whatif import WhatIf, whatif
 from tests.shared import SHARED, needs_shared
 
 TRACES = SHARED / "traces"

@@ -13,10 +13,10 @@ from hbtrace.explain.triage import triage, triage_recording
 from hbtrace.replay.recording import record
 from hbtrace.simulate.ggml import Config, simulate
 from hbtrace.trace.rows import batch_from_rows
-from hbtrace.whatif.pin import Pin
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.rules import Wait
-from hbtrace.whatif.whatif import WhatIf, whatif
+from hbtrace.what_if.pin import Pin
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.rules import Wait
+from hbtrace.what_if.whatif import WhatIf, whatif
 from tests.shared import SHARED, needs_shared
 
 Event = dict[str, Any]

@@ -7,10 +7,10 @@ from typing import Any
 
 from hbtrace.report.whatif import document, fix_document, render, render_fix
 from hbtrace.trace.rows import batch_from_rows
-from hbtrace.whatif.fix import fix
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.rules import Wait
-from hbtrace.whatif.whatif import WhatIf, whatif
+from hbtrace.what_if.fix import fix
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.rules import Wait
+from hbtrace.what_if.whatif import WhatIf, whatif
 
 Event = dict[str, Any]
 POS, SCALE = 0, 1

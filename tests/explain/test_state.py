@@ -10,12 +10,12 @@ from hbtrace.replay.settings import Settings
 
 from hbtrace.errors import UsageError
 from hbtrace.trace.rows import batch_from_rows
-from hbtrace.whatif.pin import Pin
-from hbtrace.whatif.rewriting import Rule
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.rules import Synchronous, Wait
-from hbtrace.whatif.state import State
-from hbtrace.whatif.whatif import WhatIf, rewrite, whatif
+from hbtrace.what_if.pin import Pin
+from hbtrace.what_if.rewriting import Rule
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.rules import Synchronous, Wait
+from hbtrace.what_if.state import State
+from hbtrace.what_if.whatif import WhatIf, rewrite, whatif
 
 Event = dict[str, Any]
 

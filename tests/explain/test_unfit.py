@@ -14,14 +14,14 @@ from hbtrace.explain.minimize import minimize
 from hbtrace.explain.row_words import rows_in_words
 from hbtrace.replay.recording import record
 from hbtrace.trace.rows import batch_from_rows, rows_from_batch
-from hbtrace.whatif.fix import fix
-from hbtrace.whatif.pin import Pin
-from hbtrace.whatif.place import Place
-from hbtrace.whatif.rewriting import Rule, batches_of
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.rules import CopyOn, Synchronous, Wait
-from hbtrace.whatif.state import State
-from hbtrace.whatif.whatif import rewrite, whatif
+from hbtrace.what_if.fix import fix
+from hbtrace.what_if.pin import Pin
+from hbtrace.what_if.place import Place
+from hbtrace.what_if.rewriting import Rule, batches_of
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.rules import CopyOn, Synchronous, Wait
+from hbtrace.what_if.state import State
+from hbtrace.what_if.whatif import rewrite, whatif
 
 Event = dict[str, Any]
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from hbtrace.replay.accesses import Template
 from hbtrace.trace.rows import nulls, rows_from_batch
 from hbtrace.trace.vocabulary import HOST_SETS, HOST_WRITES, QUEUED
-from hbtrace.whatif.rewriting import Entry, Wants
-from hbtrace.whatif.state import RAW, USES, Event, Raw, Uses, raw_written, tensors_used
+from hbtrace.what_if.rewriting import Entry, Wants
+from hbtrace.what_if.state import RAW, USES, Event, Raw, Uses, raw_written, tensors_used
 
 BATCH_END: Final = -2
 """The row of an entry that stands behind the last of each batch. Rules pass it on, as all they do not know."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hbtrace.replay.canonical import without_slot
 from hbtrace.trace.vocabulary import QUEUED
-from hbtrace.whatif.rewriting import Entry, Ruling, Wants
-from hbtrace.whatif.state import (
+from hbtrace.what_if.rewriting import Entry, Ruling, Wants
+from hbtrace.what_if.state import (
     BUSY,
     DEFINING,
     INSERTED,

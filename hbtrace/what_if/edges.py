@@ -16,8 +16,8 @@ from hbtrace.races.natures import is_host
 from hbtrace.replay.program import QUEUE
 from hbtrace.replay.recording import Recording
 from hbtrace.replay.reports import Access
-from hbtrace.whatif.rewriting import Entry, Ruling, Wants, inserted
-from hbtrace.whatif.state import INSERTED, Event
+from hbtrace.what_if.rewriting import Entry, Ruling, Wants, inserted
+from hbtrace.what_if.state import INSERTED, Event
 
 
 @dataclass(frozen=True, slots=True)

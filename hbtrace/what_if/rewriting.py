@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from hbtrace.trace.rows import batch_from_rows, rows_from_batch, rows_with_extra
-from hbtrace.whatif.state import Event, State
+from hbtrace.what_if.state import Event, State
 
 Entry = tuple[int, Event]
 """The row in the recorded trace, `INSERTED` for none, and the event."""

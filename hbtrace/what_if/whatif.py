@@ -12,10 +12,10 @@ from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.races.filters import Filters
 from hbtrace.replay.recording import Recording, record
 from hbtrace.replay.settings import Settings
-from hbtrace.whatif.overlap import Pace, pace_of
-from hbtrace.whatif.rewriting import Entry, Price, Rule, batches_of, chained, entries_of
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.variants import replayed
+from hbtrace.what_if.overlap import Pace, pace_of
+from hbtrace.what_if.rewriting import Entry, Price, Rule, batches_of, chained, entries_of
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.variants import replayed
 
 Batches = Callable[[], Iterable[pa.RecordBatch]]
 """The trace, again from its beginning at each call."""

@@ -20,10 +20,10 @@ from hbtrace.replay.objects import Backend
 from hbtrace.replay.program import ALSO, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
 from hbtrace.replay.session import Replayed
 from hbtrace.replay.settings import Settings
-from hbtrace.whatif.edits import HOME, OWN, Edits, Shift, Step, Steps
-from hbtrace.whatif.rewriting import Rule, Wants, chained
-from hbtrace.whatif.state import INSERTED, PART, TENSOR_ACCESSES, USES, Event, Span, Uses, tensors_used
-from hbtrace.whatif.wanted_rows import BATCH_END, Feed
+from hbtrace.what_if.edits import HOME, OWN, Edits, Shift, Step, Steps
+from hbtrace.what_if.rewriting import Rule, Wants, chained
+from hbtrace.what_if.state import INSERTED, PART, TENSOR_ACCESSES, USES, Event, Span, Uses, tensors_used
+from hbtrace.what_if.wanted_rows import BATCH_END, Feed
 
 
 class CannotPatchError(Exception):

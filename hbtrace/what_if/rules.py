@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from hbtrace.errors import UsageError
 from hbtrace.races.identity import is_row
 from hbtrace.trace.vocabulary import EDGES, QUEUED
-from hbtrace.whatif.rewriting import Entry, Ruling, Wants, inserted
-from hbtrace.whatif.state import BUSY, INSERTED, PLACING, PREPARING, WRITING, Event, Raw, State
+from hbtrace.what_if.rewriting import Entry, Ruling, Wants, inserted
+from hbtrace.what_if.state import BUSY, INSERTED, PLACING, PREPARING, WRITING, Event, Raw, State
 
 _Met = dict[int | Raw, bool]
 """Whether a graph, or who writes these bytes, writes a tensor, for as long as the trace defines nothing."""

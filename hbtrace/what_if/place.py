@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from hbtrace.errors import UsageError
-from hbtrace.whatif.rewriting import Entry, Ruling, Wants, inserted
-from hbtrace.whatif.state import (
+from hbtrace.what_if.rewriting import Entry, Ruling, Wants, inserted
+from hbtrace.what_if.state import (
     INSERTED,
     PART,
     RAW,

@@ -25,12 +25,12 @@ from hbtrace.explain.causes import Cause
 from hbtrace.explain.mends import advice
 from hbtrace.races.filters import Filters
 from hbtrace.replay.settings import Settings
-from hbtrace.whatif.edges import edges_for
-from hbtrace.whatif.pin import Pin
-from hbtrace.whatif.rewriting import Price, Rule
-from hbtrace.whatif.ring import Ring
-from hbtrace.whatif.rules import CopyOn, Wait
-from hbtrace.whatif.whatif import Batches, Side, WhatIf, side_of, whatif, whatifs
+from hbtrace.what_if.edges import edges_for
+from hbtrace.what_if.pin import Pin
+from hbtrace.what_if.rewriting import Price, Rule
+from hbtrace.what_if.ring import Ring
+from hbtrace.what_if.rules import CopyOn, Wait
+from hbtrace.what_if.whatif import Batches, Side, WhatIf, side_of, whatif, whatifs
 
 MOST_REPLAYS: Final = 300
 """Sets tried one by one; beyond, the search is greedy."""

@@ -12,8 +12,8 @@ from hbtrace.replay.recording import Recorder, Recording
 from hbtrace.replay.reports import Naming, Report
 from hbtrace.replay.session import Observer, Replayed, Session
 from hbtrace.replay.settings import Settings
-from hbtrace.whatif.patch import CannotPatchError, Patch
-from hbtrace.whatif.rewriting import Rule
+from hbtrace.what_if.patch import CannotPatchError, Patch
+from hbtrace.what_if.rewriting import Rule
 
 
 class Variant(Observer):

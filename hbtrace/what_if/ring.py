@@ -17,8 +17,8 @@ from hbtrace.errors import UsageError
 from hbtrace.explain.mends import DEEPEST_RING
 from hbtrace.replay.canonical import without_slot
 from hbtrace.trace.vocabulary import HOST_SETS, QUEUED
-from hbtrace.whatif.rewriting import Entry, Ruling, Wants, inserted
-from hbtrace.whatif.state import BUSY, DEFINING, INSERTED, TENSOR_ACCESSES, WRITING, Event, Uses
+from hbtrace.what_if.rewriting import Entry, Ruling, Wants, inserted
+from hbtrace.what_if.state import BUSY, DEFINING, INSERTED, TENSOR_ACCESSES, WRITING, Event, Uses
 
 _NAMES: Final = ("inp_", "attn_inp_", "out_ids")
 _MOST_NAMES: Final = 3
