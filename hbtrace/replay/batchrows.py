@@ -43,7 +43,7 @@ class BatchRows:
         self._buffer_id = columns.ints("buffer", -1)
         self._tensor_id = columns.ints("tensor", -1)
         self._ranges: dict[str, Ranges] = {}
-        self._needed: dict[str, list[tuple[str, Sequence[Any], Any]]] = {}
+        self._needed = _Needed(self)
         self._value_findings(batch)
         self.exercise.label(columns.pairs("ev", "label"))
         self.exercise.splits.update(columns.distinct("split"))
@@ -67,18 +67,7 @@ class BatchRows:
                 continue  # it counts for nothing, and so do its values
             self.diagnostics.add(diagnostics.VALUE, self._first + row, problem)
 
-    def _lacks(self, row: int, ev: str) -> bool:
-        """Whether the row is skipped for want of a key that its event needs; integers are ids, of which -1 is none."""
-        needed = self._needed.get(ev)
-        if needed is None:
-            needed = self._needed[ev] = [(key, *self._presence(key)) for key in EVENTS[ev].needs]
-        for key, values, absent in needed:
-            if values[row] == absent:
-                self.diagnostics.add(diagnostics.SKIPPED, self._first + row, f"`{ev}` lacks `{key}`")
-                return True
-        return False
-
-    def _presence(self, key: str) -> tuple[Sequence[Any], Any]:
+    def presence(self, key: str) -> tuple[Sequence[Any], Any]:
         """A column by row, and what stands in it where the key is absent."""
         kind = COLUMNS[key]
         if kind == STR:
@@ -92,3 +81,15 @@ class BatchRows:
         """A value of a named set; an unknown one is as absent."""
         value = self._columns.strings(key)[row]
         return value if value in SETS[ev, key] else None
+
+
+class _Needed(dict[str, list[tuple[str, Sequence[Any], Any]]]):
+    """By event, the keys that its rows cannot do without: each with its column and what stands there for none."""
+
+    def __init__(self, rows: BatchRows) -> None:
+        super().__init__()
+        self._rows = rows
+
+    def __missing__(self, ev: str) -> list[tuple[str, Sequence[Any], Any]]:
+        self[ev] = found = [(key, *self._rows.presence(key)) for key in EVENTS[ev].needs]
+        return found

@@ -121,15 +121,18 @@ class Clocks:
         """Do all steps of a program; what was known at each."""
         out = Order()
         ticks, known, learnt = out.ticks.append, out.known.append, out.learnt.append
-        step, mine, knows = self.step, self._ticks, self._known
+        mine, knows = self._ticks, self._known
         for op, actor, other, _, _ in program.steps():
-            learnt(step(op, actor, other))
-            if op not in (DROP, END):
-                ticks(mine.get(actor, 0))
+            if op == HOST:  # spelled out: the most frequent step learns nothing
+                mine[actor] = tick = mine.get(actor, 0) + 1
+                ticks(tick)
                 known(knows.get(actor, NOTHING))
-            else:
-                ticks(0)
-                known(NOTHING)
+                learnt(False)
+                continue
+            learnt(self.step(op, actor, other))
+            gone = op in (DROP, END)
+            ticks(0 if gone else mine.get(actor, 0))
+            known(NOTHING if gone else knows.get(actor, NOTHING))
         return out
 
 

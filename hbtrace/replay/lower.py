@@ -82,9 +82,14 @@ class Lowering(Definitions):
     def _lower_row(self, row: int, ev: str | None) -> None:
         handler = self._handlers.get(ev or "")
         if handler is None:
-            self.diagnostics.add(diagnostics.SKIPPED, self._first + row, f"unknown event `{ev}`" if ev else "no `ev`")
-        elif not self._lacks(row, ev or ""):
-            handler(row)
+            detail = f"unknown event `{ev}`" if ev else "no `ev`"
+            self.diagnostics.add(diagnostics.SKIPPED, self._first + row, detail)
+            return
+        for key, values, absent in self._needed[ev or ""]:
+            if values[row] == absent:
+                self.diagnostics.add(diagnostics.SKIPPED, self._first + row, f"`{ev}` lacks `{key}`")
+                return
+        handler(row)
 
     def _end(self) -> Program:
         self.rows += self._columns.length
@@ -126,14 +131,12 @@ class Lowering(Definitions):
     def _template(self, row: int, event: Event) -> Template:
         """The template of the ranges that an event lists, reads before writes, brought up to date."""
         reads, writes = event.reads, event.writes
-        key = (
-            b"" if reads is None else self._list(reads).key(row),
-            b"" if writes is None else self._list(writes).key(row),
-        )
+        lists = self._list
+        key = b"" if reads is None else lists(reads).key(row), b"" if writes is None else lists(writes).key(row)
         found = self._interned.get(key)
         if found is None:
-            accesses = [] if reads is None else [(READS, r) for r in self._list(reads).get(row)]
-            accesses += [] if writes is None else [(WRITES, r) for r in self._list(writes).get(row)]
+            accesses = [] if reads is None else [(READS, r) for r in lists(reads).get(row)]
+            accesses += [] if writes is None else [(WRITES, r) for r in lists(writes).get(row)]
             found = self._interned[key] = Template(accesses)
         at = self._first + row
         self._templates[at] = found
@@ -177,9 +180,10 @@ class Lowering(Definitions):
     def _host_work(self, event: Event, row: int) -> None:
         """Accesses of the calling thread, each in a step of its own; a blocking one waits for who drains its buffer."""
         template = self._template(row, event)
+        drained = event.accesses if event.blocks and self._draining else ()
         for number in range(len(template.accesses)):
-            if event.blocks and self._draining and (drains := event.accesses[number].drains) is not None:
-                self._drain(row, template.resolved[number].buffer, drains)
+            if drained and (kind := drained[number].drains) is not None:
+                self._drain(row, template.resolved[number].buffer, kind)
             self._host(row, template, number)
 
     def _set_direct(self, row: int) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hbtrace.replay.settings import Settings
-
 from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.explain.mends import advice
 from hbtrace.explain.triage import triage_recording
 from hbtrace.races.filters import Filters
 from hbtrace.replay.recording import record
+from hbtrace.replay.settings import Settings
 from hbtrace.report.triage import render
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.what_if.edges import edges_for

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from hbtrace.replay.settings import Settings
-
 from hbtrace.report.whatif import fix_document, render_fix
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.what_if.fix import Fix, fix, mends_for

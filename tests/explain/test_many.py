@@ -13,7 +13,7 @@ from hbtrace.replay.recording import record
 from hbtrace.report.triage import document, few_spans, render
 from hbtrace.report.whatif import render_waits
 from hbtrace.trace.rows import batch_from_rows
-from hbtrace.whatif import waits
+from hbtrace.what_if import waits
 
 
 def racy(ubatches: int) -> Triage:

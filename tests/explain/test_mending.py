@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hbtrace.replay.settings import Settings
 
 from hbtrace.cli import run
 from hbtrace.explain.causes import Cause
 from hbtrace.explain.mends import advice
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.trace.writer import open_writer
 from hbtrace.what_if.edges import edges_for

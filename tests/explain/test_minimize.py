@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hbtrace.replay.settings import Settings
 
 import hbtrace
 from hbtrace.explain.minimize import minimize
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows
 
 Event = dict[str, Any]

@@ -6,12 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from hbtrace.replay.settings import Settings
 
 from hbtrace.replay.clocks import Clocks
 from hbtrace.replay.kernel import Clock
 from hbtrace.replay.program import QUEUE
 from hbtrace.replay.recording import Recording, record
+from hbtrace.replay.settings import Settings
 from hbtrace.report.whatif import fix_document, render
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.what_if.edges import edges_for
@@ -116,7 +116,7 @@ def unordered(recording: Recording) -> int:
     for op, actor, other, _, row in recording.steps():
         clocks.step(op, actor, other)
         if op == QUEUE and recording.events[row] in ("compute", "kernel"):
-            work.append((actor, dict(clocks.of(actor))))
+            work.append((actor, clocks.whole(actor)))
     return sum(
         one != other and known[one] > later.get(one, 0) and later[other] > known.get(other, 0)
         for place, (one, known) in enumerate(work)

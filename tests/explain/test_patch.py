@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hbtrace.replay.settings import Settings
 
 import hbtrace
 from hbtrace.replay.recording import Recording, record
 from hbtrace.replay.reports import Report
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows
+from hbtrace.trace.vocabulary import WAITS
 from hbtrace.what_if.edges import edges_for
 from hbtrace.what_if.overlap import pace_of
 from hbtrace.what_if.pin import Pin
@@ -23,7 +24,6 @@ from hbtrace.what_if.place import Place
 from hbtrace.what_if.rewriting import Rule, batches_of
 from hbtrace.what_if.ring import Ring
 from hbtrace.what_if.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
-from hbtrace.what_if.state import WAITS
 from hbtrace.what_if.variants import replayed
 from hbtrace.what_if.whatif import rewrite, side_of, whatif
 from tests.oracle.programs import random_program

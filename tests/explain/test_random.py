@@ -10,7 +10,6 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hbtrace.replay.settings import Settings
 
 import hbtrace
 from hbtrace.explain.minimize import minimize
@@ -19,6 +18,7 @@ from hbtrace.explain.witness import Witness, witness
 from hbtrace.replay.program import HOST, QUEUE
 from hbtrace.replay.recording import Recording, record
 from hbtrace.replay.reports import Report
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.what_if.fix import fix, mends_for
 from hbtrace.what_if.pin import Pin

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hbtrace.replay.settings import Settings
 
 from hbtrace.errors import UsageError
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.what_if.pin import Pin
 from hbtrace.what_if.rewriting import Rule

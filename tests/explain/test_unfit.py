@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hbtrace.replay.settings import Settings
 
 import hbtrace
 from hbtrace.explain.minimize import minimize
 from hbtrace.explain.row_words import rows_in_words
 from hbtrace.replay.recording import record
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows, rows_from_batch
 from hbtrace.what_if.fix import fix
 from hbtrace.what_if.pin import Pin
