@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,3 +20,24 @@ def sarif_schema() -> dict[str, Any]:
         return schemas.fetch()
     except MissingError as error:
         pytest.skip(str(error))
+
+
+_NOBODY = 65534
+
+
+@pytest.fixture
+def plain_folder() -> Iterator[Path]:
+    """A folder in which permissions count: root, whom they do not hold, is nobody for the length of the test."""
+    with tempfile.TemporaryDirectory() as name:
+        root = os.geteuid() == 0
+        if root:
+            try:
+                os.chown(name, _NOBODY, -1)
+                os.seteuid(_NOBODY)
+            except OSError:
+                pytest.skip("no other user here that root could be")
+        try:
+            yield Path(name)
+        finally:
+            if root:
+                os.seteuid(0)

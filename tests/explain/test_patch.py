@@ -24,8 +24,8 @@ from hbtrace.explain.variants import replayed
 from hbtrace.explain.whatif import rewrite, side_of, whatif
 from hbtrace.replay.races import Report
 from hbtrace.trace.rows import batch_from_rows
+from tests.material import recording
 from tests.oracle.programs import random_program
-from tests.shared import SHARED, needs_shared
 
 Event = dict[str, Any]
 Make = Callable[[], list[Rule]]
@@ -212,10 +212,9 @@ def test_a_compute_without_a_backend_is_not_moved() -> None:
             whatif(lambda batch=batch: [batch], [Place("A", "GPU0")])
 
 
-@needs_shared
 @pytest.mark.parametrize("name", ["integrated", "cuda_integrated", "discrete", "pipeline_src"])
 def test_operations_elsewhere_in_recordings(name: str) -> None:
-    path = str(SHARED / "traces" / f"{name}.jsonl")
+    path = str(recording(name))
     batches = list(hbtrace.open(path).batches())
     makes = placings(list(hbtrace.open(path)))
     makes += [lambda: [Place("MUL_MAT", "CPU")], lambda: [Place("*norm*", "CPU"), Wait("ubatch", "event")]]
@@ -223,12 +222,11 @@ def test_operations_elsewhere_in_recordings(name: str) -> None:
     assert any(patched is not None for patched in done)
 
 
-@needs_shared
 @pytest.mark.parametrize(
     "name", ["integrated", "cuda_integrated", "ngl2", "discrete", "cuda", "pipeline_src", "vulkan"]
 )
 def test_recordings(name: str) -> None:
-    path = str(SHARED / "traces" / f"{name}.jsonl")
+    path = str(recording(name))
     batches = list(hbtrace.open(path).batches())
     for make in rule_sets(list(hbtrace.open(path))):
         patched, rewritten, mine, theirs = both(lambda: batches, make)

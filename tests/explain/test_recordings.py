@@ -21,16 +21,13 @@ from hbtrace.explain.triage import Triage, find, triage
 from hbtrace.explain.waits import weigh
 from hbtrace.explain.whatif import WhatIf, whatif
 from hbtrace.report.explain import render
-from tests.shared import SHARED, needs_shared
+from tests.material import recording
 
-TRACES = SHARED / "traces"
 INPUTS = {"inp_pos", "attn_inp_k_idxs", "attn_inp_v_idxs", "attn_inp_kq_mask"}
-
-pytestmark = needs_shared
 
 
 def path(name: str) -> str:
-    return str(TRACES / f"{name}.jsonl")
+    return str(recording(name))
 
 
 def tried(name: str, *rules: Any) -> WhatIf:

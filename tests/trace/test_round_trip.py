@@ -16,7 +16,7 @@ from hbtrace.trace.reader import open_trace
 from hbtrace.trace.rows import batch_from_rows, rows_from_batch
 from hbtrace.trace.schema import SCHEMA
 from hbtrace.trace.writer import open_writer
-from tests.shared import needs_shared, shared_files
+from tests.material import CASES, RECORDINGS, recording
 from tests.trace.samples import EVENT_ROWS, ROWS, SUFFIXES, from_bytes, ipc_bytes, read, same, write
 
 
@@ -118,9 +118,8 @@ def test_every_compression(compression: str | None, stream: bool) -> None:
     assert trace.warnings == []
 
 
-@needs_shared
-@pytest.mark.parametrize("path", shared_files("traces/*.jsonl") + shared_files("cases/*.jsonl"), ids=lambda p: p.stem)
-def test_shared_traces(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", [*map(recording, RECORDINGS), *CASES], ids=lambda p: p.stem)
+def test_recordings_and_cases(path: Path, tmp_path: Path) -> None:
     trace = open_trace(path)
     try:
         rows = list(trace)
