@@ -15,13 +15,9 @@ from sanitizer_model import Sanitizer, Tensor, program
 
 from hbtrace.errors import TraceError
 from hbtrace.importers import GGML_REPORTS, GGML_TRACE, LogFile, cut_bytes, foreign_events, ggml_sanitize
+from hbtrace.replay import analyze_events
 from hbtrace.source import open_source, partial
 from hbtrace.trace import vocabulary
-
-try:
-    from hbtrace.replay import analyze_events
-except ImportError:
-    analyze_events = None  # type: ignore[assignment]
 
 HEAD = "san [split  -1 -         ] "
 
@@ -234,7 +230,6 @@ def test_a_replay_reports_what_the_log_reports(seed: int) -> None:
     assert differences(log) == []
 
 
-@pytest.mark.skipif(analyze_events is None, reason="hbtrace.replay is not there yet")
 @pytest.mark.parametrize("seed", range(150))
 def test_the_engine_reports_what_the_log_reports(seed: int) -> None:
     log = program(seed, sweep_prints_synchronous=bool(seed % 2), roots=bool(seed % 3)).log()

@@ -7,18 +7,14 @@ from collections import Counter
 from hashlib import shake_128
 from typing import Any
 
-import pytest
-
 from hbtrace.checks.strata_races import COPY_RACES, copy_race
+from hbtrace.explain import consequence, recording
 from hbtrace.replay import analyze_events
 from hbtrace.replay.races import Report
 from hbtrace.simulate.strata_run import carry_out
 from hbtrace.simulate.strata_tape import Memory, Tape
 from hbtrace.trace.rows import batch_from_rows
 from tests.strata.runs import run
-
-consequence = pytest.importorskip("hbtrace.explain.consequence")
-recording = pytest.importorskip("hbtrace.explain.recording")
 
 SIZE = 8
 BLOCKS = ("a", "b", "c", "d")
