@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import sarif_schema as schemas
 from tests.registry import MissingError
+
+# How long an example takes says nothing under load.
+settings.register_profile("hbtrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hbtrace")
 
 
 @pytest.fixture(scope="session")

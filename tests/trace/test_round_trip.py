@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from hbtrace.errors import TraceError
 from hbtrace.trace.reader import open_trace
@@ -44,7 +44,7 @@ def test_every_oddity_survives(tmp_path: Path) -> None:
 
 
 @given(rows=EVENT_ROWS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 def test_rows_survive_a_batch(rows: list[dict[str, Any]]) -> None:
     batch = batch_from_rows(rows)
     batch.validate(full=True)
@@ -53,7 +53,7 @@ def test_rows_survive_a_batch(rows: list[dict[str, Any]]) -> None:
 
 
 @given(rows=EVENT_ROWS)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 def test_rows_survive_all_encodings(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert same(around(Path(folder), rows), rows)
