@@ -1,6 +1,7 @@
 """The flat workload on whatever peers are installed, each in a process of its own. Each does what it can of it.
 
-* a plain-Python interval yardstick, ours: vector clocks and a shadow of byte intervals, none of the contract's detail
+* a plain-Python interval yardstick, ours: vector clocks and a shadow of byte intervals, none of the contract's detail;
+  a measure of speed, not a second `tests.oracle`, which is slow on purpose
 * PyTorch's CUDA sanitizer, its handler fed directly: exact pointers only; the host is made a stream
 * ThreadSanitizer with a fiber a queue: its cost is by the byte
 * RAPID, if HBTRACE_RAPID_JAR is its class path: a block is a variable

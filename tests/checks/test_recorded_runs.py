@@ -1,4 +1,4 @@
-"""The rules on real runs of llama.cpp, beside the project."""
+"""The rules on real runs of llama.cpp."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import pytest
 
 from hbtrace.checks import Checked, check
 from tests.checks.traces import checked, found, status
-from tests.shared import SHARED, needs_shared
-
-pytestmark = needs_shared
+from tests.material import recording
 
 EXPECTED = {
     "integrated": {"hazard", "prepare-missing"},
@@ -23,7 +21,7 @@ EXPECTED = {
 
 
 def run(name: str) -> Checked:
-    return check(str(SHARED / "traces" / f"{name}.jsonl"))
+    return check(str(recording(name)))
 
 
 def message(result: Checked, ident: str) -> str:
@@ -72,7 +70,7 @@ def test_what_the_ring_cannot_mend_is_told_apart() -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_single_ubatch_is_not_exercised(name: str) -> None:
     """Each recording up to where the inputs of its second ubatch are prepared: clean, and worth nothing."""
-    rows = [orjson.loads(line) for line in (SHARED / "traces" / f"{name}.jsonl").read_bytes().splitlines()]
+    rows = [orjson.loads(line) for line in (recording(name)).read_bytes().splitlines()]
     numbers = [row.get("n") if row["ev"] == "ubatch" else row.get("ubatch") for row in rows]
     second = numbers.index(1)
     result = checked(rows[:second])
@@ -99,7 +97,7 @@ def test_placement_is_counted() -> None:
 @pytest.mark.parametrize(("name", "hidden"), [("integrated", 18), ("ngl2", 15), ("cuda_integrated", 18), ("cuda", 0)])
 def test_what_direct_writes_show_is_what_is_lost_without_them(name: str, hidden: int) -> None:
     """The count is no guess: a replay that never hears of a direct write reports that many fewer."""
-    rows = [orjson.loads(line) for line in (SHARED / "traces" / f"{name}.jsonl").read_bytes().splitlines()]
+    rows = [orjson.loads(line) for line in (recording(name)).read_bytes().splitlines()]
     told = checked(rows).coverage
     quiet = checked([row for row in rows if row["ev"] not in ("set_direct", "get_direct")])
     assert (told.hidden, quiet.races) == (hidden, told.reports - hidden)

@@ -41,6 +41,10 @@ def found(result: Checked, *, severity: str | None = None) -> set[str]:
     return {finding.id for finding in result.findings if finding.severity in wanted}
 
 
+def findings(events: list[Event], ident: str) -> list[Any]:
+    return [finding for finding in checked(events).findings if finding.id == ident]
+
+
 def status(result: Checked, ident: str) -> str:
     return next(f"{j.status}: {j.note}" for j in result.judgements if j.id == ident)
 
@@ -99,3 +103,40 @@ def compute(graph: int = 0, backend: int = 0) -> list[Event]:
 
 def wait() -> Event:
     return {"ev": "synchronize", "backend": 0}
+
+
+FIRST = [alloc(), ubatch(), write(), *compute()]
+STAMPED = {**set_up()[8], "uid": 2}
+"""The graph after its inputs were re-pointed."""
+
+
+def two(*between: Event, slot: int = 1) -> list[Event]:
+    """A compute in flight, then `between`, then the input written in a slot and computed on."""
+    return [*set_up(), *FIRST, *between, ubatch(1), write(), *compute()]
+
+
+def third(*entry: Event) -> list[Event]:
+    return [*two(reuse(), prepare(1), point(1), STAMPED), reuse(), prepare(0), *entry, point(0), set_up()[8], ubatch(2),
+            write(), *compute()]  # fmt: skip
+
+
+def aliasing(backend: int, op: str = "SET_ROWS") -> list[Event]:
+    nodes = [{"op": op, "tensor": VIEW, "reads": [{"tensor": 9}], "writes": [{"tensor": VIEW}]}]
+    copy = {"ev": "tensor", "id": 9, "name": "CPU#Kcur-0#0", "buffer": HOST, "offset": 600, "size": 16}
+    return [copy, {"ev": "graph", "id": 1, "nodes": nodes}, {"ev": "compute", "backend": backend, "graph": 1}]
+
+
+def second_device() -> list[Event]:
+    return [
+        {"ev": "backend", "id": 2, "name": "ROCm1", "device": "ROCm1"},
+        {"ev": "buffer", "id": 2, "name": "ROCm1", "size": 512, "backend": 2},
+        {"ev": "tensor", "id": 9, "name": "ROCm1#l_out#3", "buffer": 2, "size": 128},
+        {"ev": "graph", "id": 1, "nodes": [{"op": "ADD", "tensor": -1, "reads": [{"tensor": 9}]}]},
+        {"ev": "compute", "backend": 2, "graph": 1},
+        {"ev": "event_record", "backend": 2, "event": 1},
+        {"ev": "event_wait", "backend": 2, "event": 1},
+    ]
+
+
+def copy(**keys: Any) -> Event:
+    return {"ev": "copy_async", "backend": 2, "src_backend": 0, "src": {"tensor": OUTPUT}, "dst": {"tensor": 9}, **keys}

@@ -255,7 +255,7 @@ def test_a_trace_that_shrank_meanwhile_is_not_judged(tmp_path, monkeypatch):
     from hbtrace.importers.source import open_source
 
     source = open_source(path)
-    monkeypatch.setattr("hbtrace.source.open_source", lambda _: open_source(short))
+    monkeypatch.setattr("hbtrace.importers.source.open_source", lambda _: open_source(short))
     outcome = hbtrace.compare.outcome.analyze_source(source, hbtrace.compare.outcome.Options(consequence=True))
     assert {outcome.consequence_of(report).verdict for report in outcome} == {"unknown"}
 

@@ -69,7 +69,6 @@ def test_no_such_page(topic: str, hint: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_page_is_rendered_on_a_terminal() -> None:
     import pty
 
@@ -86,7 +85,7 @@ def test_a_page_is_rendered_on_a_terminal() -> None:
     except OSError:  # Linux says so when the other side is closed
         pass
     os.close(ours)
-    assert process.wait(10) == 0
+    assert process.wait() == 0
     assert b"\x1b[" in seen
     assert b"## Reading" not in seen
 
@@ -170,9 +169,6 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_programs_run(text: str, tmp_path: Path) -> None:
-    for package in ("polars", "pandas", "duckdb"):
-        if f"import {package}" in text:
-            pytest.importorskip(package)
     if "open_writer" not in text or "open(" in text:
         shutil.copy(SAMPLE, tmp_path / "run.arrow")
         shutil.copy(ROOT / "sample_traces/src/integrated.jsonl", tmp_path / "run.jsonl")

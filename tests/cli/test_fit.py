@@ -20,6 +20,8 @@ from hbtrace.report.fit import fit
 from hbtrace.report.tables import fitted, table
 
 ROOT = Path(__file__).resolve().parents[2]
+TRACE = "sample_traces/cuda_integrated.arrow"
+"""From the root: a line that names a trace is as long as its path, and this one is the same in any folder."""
 
 
 def test_short_lines_are_as_they_are() -> None:
@@ -56,8 +58,8 @@ def test_on_a_terminal_no_line_is_longer_than_it(columns: int) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["COLUMNS"] = str(columns)
-        trace = str(ROOT / "sample_traces/cuda_integrated.arrow")
-        os.execv(sys.executable, [sys.executable, "-m", "hbtrace", "triage", trace])
+        os.chdir(ROOT)
+        os.execv(sys.executable, [sys.executable, "-m", "hbtrace", "triage", TRACE])
     out = b""
     try:
         while data := os.read(terminal, 1 << 16):
@@ -117,12 +119,12 @@ def test_prose_in_the_last_column_is_wrapped_there() -> None:
     ]
 
 
-def test_analyze_and_triage_fit_a_narrow_terminal() -> None:
-    trace = str(ROOT / "sample_traces/cuda_integrated.arrow")
-    outcome = analyze_source(open_source(trace), Options(limit=1, consequence=True))
+def test_analyze_and_triage_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    outcome = analyze_source(open_source(TRACE), Options(limit=1, consequence=True))
     narrow = analyze_report.render(outcome, verbose=False, width=80)
     assert "\ncomes to  unknown\nreports   6\nubatches  1-6\n" in narrow
-    found = triage(trace)
+    found = triage(TRACE)
     narrow = triage_report.render(found, verbose=True, width=60)
     assert "\ncomes to       unknown  primary\n" in narrow
     assert "\n      reports   6\n      ubatches  1-6\n\n      id " in narrow

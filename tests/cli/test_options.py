@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 import pytest
-from hbtrace.replay.settings import Settings
 
 from hbtrace.cli.options import filter_options, filters_of, replay_options, settings_of
 from hbtrace.races.filters import Filters
+from hbtrace.replay.settings import Settings
 
 
 def handed_on(*words: str) -> dict[str, Any]:

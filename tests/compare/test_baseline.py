@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.compare.samples import renumbered, run, write
-from tests.shared import SHARED, needs_shared
+from tests.material import recording
 
 TWO = run("inp_tokens", "inp_pos")
 
@@ -343,16 +343,14 @@ def test_two_branches_that_add_races_merge(hbtrace, tmp_path):
     assert "\n[[race]]\n".join([head, *(b + "\n" for b in blocks)]) == texts[2]
 
 
-@needs_shared
 def test_recorded_runs(hbtrace, tmp_path):
     file = tmp_path / "races.toml"
-    traces = SHARED / "traces"
-    assert hbtrace("baseline", "write", traces / "integrated.jsonl", "-o", file)[0] == 0
-    assert check(hbtrace, file, traces / "integrated.jsonl")[:2] == ({"persisting": 5}, 0)
-    assert check(hbtrace, file, traces / "ngl2.jsonl")[:2] == ({"persisting": 4, "fixed": 1}, 0)
-    assert check(hbtrace, file, traces / "discrete.jsonl")[:2] == ({"fixed": 5}, 0)
-    assert check(hbtrace, file, traces / "cuda_integrated.jsonl")[1] == 1
-    assert check(hbtrace, file, traces / "vulkan.jsonl")[1] == 0
+    assert hbtrace("baseline", "write", recording("integrated"), "-o", file)[0] == 0
+    assert check(hbtrace, file, recording("integrated"))[:2] == ({"persisting": 5}, 0)
+    assert check(hbtrace, file, recording("ngl2"))[:2] == ({"persisting": 4, "fixed": 1}, 0)
+    assert check(hbtrace, file, recording("discrete"))[:2] == ({"fixed": 5}, 0)
+    assert check(hbtrace, file, recording("cuda_integrated"))[1] == 1
+    assert check(hbtrace, file, recording("vulkan"))[1] == 0
 
 
 def test_there_is_no_column_for_numbers_that_a_file_does_not_hold(hbtrace, base):

@@ -10,10 +10,9 @@ import pytest
 
 from hbtrace.strata.model.simulate import Mix, Shape, simulate
 from tests.compare.samples import renumbered, run, write
-from tests.shared import SHARED, needs_shared
+from tests.material import recording
 
 STATES = ("new", "fixed", "persisting", "moved", "not_exercised")
-TRACES = SHARED / "traces"
 
 
 @pytest.fixture
@@ -451,31 +450,24 @@ def test_nothing_is_fixed_by_a_truncated_run(diff, tmp_path):
 # recorded runs
 
 
-def trace(name):
-    return TRACES / f"{name}.jsonl"
-
-
 def rows(name):
-    return [orjson.loads(line) for line in trace(name).read_bytes().splitlines()]
+    return [orjson.loads(line) for line in recording(name).read_bytes().splitlines()]
 
 
-@needs_shared
 def test_integrated_to_discrete_is_fixed(diff):
-    states, document, code = diff(trace("integrated"), trace("discrete"), "--require-comparable")
+    states, document, code = diff(recording("integrated"), recording("discrete"), "--require-comparable")
     assert (states, code) == ({"fixed": 5}, 0)
     assert document["notes"][-1] == "backend FAKE0: integrated yes -> no"
-    assert diff(trace("discrete"), trace("integrated"))[::2] == ({"new": 5}, 1)
+    assert diff(recording("discrete"), recording("integrated"))[::2] == ({"new": 5}, 1)
 
 
-@needs_shared
 def test_a_copy_that_waits_for_the_destination_is_fixed(diff):
     ordered = [e | {"after_dst": True} if e["ev"] == "copy_async" else e for e in rows("cuda")]
-    states, document, code = diff(trace("cuda"), ordered, "--require-comparable")
+    states, document, code = diff(recording("cuda"), ordered, "--require-comparable")
     assert (states, code, document["fixed"][0]["id"]) == ({"fixed": 1}, 0, "R-094d38")
     assert document["fixed"][0]["base"]["max"] == 9
 
 
-@needs_shared
 def test_without_markers_a_mended_run_is_no_shorter_one(diff):
     """A device that copies issues more than one that computes in place; a wait for the destination as much."""
     assert diff(*(unmarked(rows(name)) for name in ("integrated", "discrete")), "--require-comparable")[2] == 0
@@ -506,48 +498,43 @@ def test_a_strata_ring_instead_of_copies_is_a_fix(diff, tmp_path, seed):
     assert (states.keys(), code) == ({"fixed"}, 0)
 
 
-@needs_shared
 @pytest.mark.parametrize("name", ["integrated", "cuda", "ngl2", "cuda_integrated", "discrete", "vulkan"])
 def test_the_same_build_twice_shows_nothing(diff, name):
-    states, document, code = diff(trace(name), trace(name), "--require-comparable")
+    states, document, code = diff(recording(name), recording(name), "--require-comparable")
     assert (states.keys() - {"persisting"}, code) == (set(), 0)
     assert document["notes"] == []
 
 
-@needs_shared
 def test_a_run_cut_short_is_not_exercised(diff):
     events = rows("integrated")
     second = [row for row, e in enumerate(events) if e["ev"] == "ubatch"][1]
-    states, document, code = diff(trace("integrated"), events[:second])
+    states, document, code = diff(recording("integrated"), events[:second])
     assert (states, code) == ({"not_exercised": 5}, 0)
     assert document["comparable"]["reasons"][0] == "not comparable: ubatches fell from 23 to 1"
-    assert diff(trace("integrated"), events[:second], "--require-comparable")[2] == 4
+    assert diff(recording("integrated"), events[:second], "--require-comparable")[2] == 4
 
 
-@needs_shared
 def test_a_base_from_another_workload_is_not_comparable(diff):
     for base, head in (("cuda", "integrated"), ("integrated", "cuda")):
-        states, document, code = diff(trace(base), trace(head), "--require-comparable")
+        states, document, code = diff(recording(base), recording(head), "--require-comparable")
         assert code == 4
         assert "fixed" not in states
         assert any("backends" in reason for reason in document["comparable"]["reasons"])
 
 
-@needs_shared
 def test_another_version_with_other_names_moved(diff):
     """Tensors of one version under the names they have in another."""
     names = {"attn_inp_kq_mask": "KQ_mask", "attn_inp_k_idxs": "k_idxs", "attn_inp_v_idxs": "v_idxs"}
     older = [e | {"name": names.get(e["name"], e["name"])} if e["ev"] == "tensor" else e for e in rows("integrated")]
-    states, document, code = diff(trace("integrated"), older)
+    states, document, code = diff(recording("integrated"), older)
     assert (states, code) == ({"persisting": 2, "moved": 3}, 0)
     assert {e["signature"][3] for e in document["moved"]} == set(names.values())
 
 
-@needs_shared
 def test_another_version_where_inputs_have_no_name(diff):
     names = {"attn_inp_kq_mask": "leaf_7", "inp_pos": "leaf_2"}
     older = [e | {"name": names.get(e["name"], e["name"])} if e["ev"] == "tensor" else e for e in rows("integrated")]
-    assert diff(older, trace("integrated"))[::2] == ({"persisting": 3, "moved": 2}, 0)
+    assert diff(older, recording("integrated"))[::2] == ({"persisting": 3, "moved": 2}, 0)
     newer = [e | {"name": {"leaf_7": "leaf_9", "leaf_2": "leaf_7"}.get(e["name"], e["name"])}
              if e["ev"] == "tensor" else e for e in older]  # fmt: skip
     assert diff(older, newer)[::2] == ({"persisting": 5}, 0)

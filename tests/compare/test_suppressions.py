@@ -138,7 +138,7 @@ def test_generated_blocks_suppress_exactly_their_race(hbtrace, trace, file):
     assert "suppressed: 4 reports" in out
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(name=st.text(min_size=1, max_size=12), reason=st.sampled_from(["", "why"]))
 def test_a_block_is_toml_whatever_names_there_are(tmp_path_factory, name, reason):
     try:

@@ -26,8 +26,8 @@ from hbtrace.what_if.ring import Ring
 from hbtrace.what_if.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
 from hbtrace.what_if.variants import replayed
 from hbtrace.what_if.whatif import rewrite, side_of, whatif
+from tests.material import recording
 from tests.oracle.programs import random_program
-from tests.shared import SHARED, needs_shared
 
 Event = dict[str, Any]
 Make = Callable[[], list[Rule]]
@@ -214,10 +214,9 @@ def test_a_compute_without_a_backend_is_not_moved() -> None:
             whatif(lambda batch=batch: [batch], [Place("A", "GPU0")])
 
 
-@needs_shared
 @pytest.mark.parametrize("name", ["integrated", "cuda_integrated", "discrete", "pipeline_src"])
 def test_operations_elsewhere_in_recordings(name: str) -> None:
-    path = str(SHARED / "traces" / f"{name}.jsonl")
+    path = str(recording(name))
     batches = list(hbtrace.open(path).batches())
     makes = placings(list(hbtrace.open(path)))
     makes += [lambda: [Place("MUL_MAT", "CPU")], lambda: [Place("*norm*", "CPU"), Wait("ubatch", "event")]]
@@ -225,12 +224,11 @@ def test_operations_elsewhere_in_recordings(name: str) -> None:
     assert any(patched is not None for patched in done)
 
 
-@needs_shared
 @pytest.mark.parametrize(
     "name", ["integrated", "cuda_integrated", "ngl2", "discrete", "cuda", "pipeline_src", "vulkan"]
 )
 def test_recordings(name: str) -> None:
-    path = str(SHARED / "traces" / f"{name}.jsonl")
+    path = str(recording(name))
     batches = list(hbtrace.open(path).batches())
     for make in rule_sets(list(hbtrace.open(path))):
         patched, rewritten, mine, theirs = both(lambda: batches, make)

@@ -22,16 +22,13 @@ from hbtrace.what_if.ring import Ring
 from hbtrace.what_if.rules import CopyOn, Drop, HideDirect, Synchronous, Wait
 from hbtrace.what_if.waits import weigh
 from hbtrace.what_if.whatif import WhatIf, whatif
-from tests.shared import SHARED, needs_shared
+from tests.material import recording
 
-TRACES = SHARED / "traces"
 INPUTS = {"inp_pos", "attn_inp_k_idxs", "attn_inp_v_idxs", "attn_inp_kq_mask"}
-
-pytestmark = needs_shared
 
 
 def path(name: str) -> str:
-    return str(TRACES / f"{name}.jsonl")
+    return str(recording(name))
 
 
 def tried(name: str, *rules: Any) -> WhatIf:

@@ -17,7 +17,7 @@ from hbtrace.what_if.pin import Pin
 from hbtrace.what_if.ring import Ring
 from hbtrace.what_if.rules import Wait
 from hbtrace.what_if.whatif import WhatIf, whatif
-from tests.shared import SHARED, needs_shared
+from tests.material import recording
 
 Event = dict[str, Any]
 
@@ -27,7 +27,7 @@ LENT, TAKEN = 90_001, 90_002
 def lent_again() -> list[Event]:
     """The real recording whose embedding is looked up by a CPU split, with one tensor more in host memory: the device
     reads it in place, and the CPU split of the next ubatch gets its bytes for another one."""
-    events = list(hbtrace.open(str(SHARED / "traces" / "cuda_integrated.jsonl")))
+    events = list(hbtrace.open(str(recording("cuda_integrated"))))
     row = next(row for row, e in enumerate(events) if e["ev"] == "sched_compute")
     home = next(e["buffer"] for e in reversed(events[:row]) if e["ev"] == "tensor" and e["name"] == "inp_pos")
     buffer = next(e for e in events if e["ev"] == "buffer" and e["id"] == home)
@@ -63,12 +63,10 @@ def by_nature(causes: list[Cause]) -> dict[str, int]:
     return found
 
 
-@needs_shared
 def test_no_recording_of_a_partial_offload_shows_reuse() -> None:
-    assert [cause.nature for cause in triage(str(SHARED / "traces" / "ngl2.jsonl"))] == ["input"]
+    assert [cause.nature for cause in triage(str(recording("ngl2")))] == ["input"]
 
 
-@needs_shared
 def test_of_all_three_a_ring_removes_one_and_pinning_another() -> None:
     events = lent_again()
     found = triage_recording(record([batch_from_rows(events)]), "-")

@@ -3,6 +3,9 @@
 A node's writes are a hash of the node and of all that it reads; a host write is a hash of its row. An approximate
 range touches every other byte, which is one of the things that it may mean. The host looks at what `tensor_get`,
 `get_direct` and `host_access` read, and at a `get_async` whose other end is not recorded.
+
+It is no replay: it has no clock and finds no race. Accesses and their bytes are the oracle's, their order is that of a
+schedule.
 """
 
 from __future__ import annotations

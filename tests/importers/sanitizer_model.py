@@ -1,7 +1,8 @@
 """A small model of the ggml scheduler sanitizer that writes logs: what the importer's replay is held against.
 
-It follows the rules in reference/ggml.md section 1, including the intervals of its shadow memory, so it
-prints a RACE block once a piece. It is not the importer's code turned round: clocks live here, not there.
+It follows the sanitizer's own rules, including the intervals of its shadow memory, so it prints a RACE block once a
+piece. It is not the importer's code turned round: clocks live here, not there. Nor is it a second `tests.oracle`: it
+replays no events but plays the program that a log is of, and what it prints is the sanitizer's, not the contract's.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
-from bytewise_replay import Race, Side
 from sanitizer_model import program
 
 from hbtrace.importers import GGML_REPORTS, GGML_TRACE, identify_foreign, sniff_foreign
@@ -138,10 +140,11 @@ def test_an_empty_set_has_a_summary_too() -> None:
     assert summary_text("x", []).endswith("actor pairs    0\n")
 
 
-def race(clock: int = 415, lo: int = 0, hi: int = 2048, tensor: str = "inp_tokens") -> Race:
-    earlier = Side(0, "read", "ROCm0#1", 14174, 0, tensor, None, "compute")
-    current = Side(1, "write", "HOST", clock, -1, tensor, None, "tensor_set")
-    return Race("write-after-read", "ROCm_Host", lo, hi, earlier, current)
+def race(clock: int = 415, lo: int = 0, hi: int = 2048, tensor: str = "inp_tokens") -> Any:
+    """As a replay reports it."""
+    earlier = SimpleNamespace(mode="read", actor="ROCm0#1", clock=14174, split=0, tensor=tensor, label="compute")
+    current = SimpleNamespace(mode="write", actor="HOST", clock=clock, split=-1, tensor=tensor, label="tensor_set")
+    return SimpleNamespace(kind="write-after-read", buffer="ROCm_Host", lo=lo, hi=hi, earlier=earlier, current=current)
 
 
 def test_repeated_blocks_and_a_narrower_range_agree() -> None:
@@ -173,8 +176,8 @@ def test_cut_blocks_the_count_at_exit_and_an_abort() -> None:
         "1 block of the log could not be compared: cut off or without a first line.",
         "The log counts 3 reports at its end and holds 1.",
     ]
-    second = Race("write-after-read", "ROCm_Host", 0, 8, Side(0, "read", "A", 1, 0, "z", None, "compute"),
-                  race().current)
+    second = race(hi=8)
+    second.earlier = SimpleNamespace(mode="read", actor="A", clock=1, split=0, tensor="z", label="compute")
     said = cross_check(read(BLOCK + "x: ggml-sched-sanitize: race detected\n"), [race(), second])
     assert said == ["1 further pair of the access at which the run aborted: the sanitizer stops at the first."]
 

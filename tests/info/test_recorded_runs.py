@@ -1,4 +1,4 @@
-"""The real runs beside the project: which can have the hazard, and the command on them."""
+"""Real runs: which can have the hazard, and the command on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hbtrace.cli.info import command
 from hbtrace.errors import TraceError
 from hbtrace.info.hazard import info
-from tests.shared import SHARED, needs_shared
+from tests.material import CASES, recording
 
 HAZARD = {
     "integrated": ["FAKE0#1"],
@@ -24,10 +24,9 @@ HAZARD = {
 }
 
 
-@needs_shared
 @pytest.mark.parametrize("name", HAZARD)
 def test_hazard_of_recorded_runs(name: str) -> None:
-    found = info(str(SHARED / "traces" / f"{name}.jsonl"))
+    found = info(str(recording(name)))
     assert found.queues_with("can arise") == HAZARD[name]
     assert found.queues_with("not known") == []
     assert found.warnings == []
@@ -35,18 +34,16 @@ def test_hazard_of_recorded_runs(name: str) -> None:
     assert [queue.name for queue in found.contents.queues if queue.touched] == HAZARD[name]
 
 
-@needs_shared
 def test_counts_of_a_recorded_run() -> None:
-    found = info(str(SHARED / "traces" / "integrated.jsonl"))
+    found = info(str(recording("integrated")))
     phases = found.contents.phases
     assert [(p, phases[p].ubatches, phases[p].tokens) for p in phases] == [("prefill", 7, 200), ("decode", 16, 16)]
     assert found.contents.events["set_direct"] == 72
     assert found.contents.rows == 924
 
 
-@needs_shared
 def test_the_command() -> None:
-    path = str(SHARED / "traces" / "integrated.jsonl")
+    path = str(recording("integrated"))
     result = CliRunner().invoke(command, [path])
     assert result.exit_code == 0
     assert "hazard       can arise on FAKE0#1; input ring off" in result.stdout
@@ -69,7 +66,6 @@ def test_a_cut_trace_and_one_that_cannot_be_read(tmp_path: Path) -> None:
     assert result.exception.exit_code == 3
 
 
-@needs_shared
 def test_pasted_reports_are_no_trace() -> None:
     with pytest.raises(TraceError, match="holds pasted race reports and no trace"):
-        info(str(SHARED / "cases" / "00_seed.txt"))
+        info(str(CASES[0].with_suffix(".txt")))

@@ -1,4 +1,4 @@
-"""A brute-force replay of an event list, written from the contract (`shared/design/events.md`) alone.
+"""A brute-force replay of an event list, written from the contract of events alone.
 
 What it is: the contract in the plainest code that states it. Shadow memory is a dictionary from a byte to what it
 remembers, a vector clock is a dictionary from an actor to a number, nothing is forgotten early and nothing is

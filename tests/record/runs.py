@@ -18,6 +18,9 @@ from hbtrace.report.json import document
 from hbtrace.trace.reader import open_trace
 
 Event = dict[str, Any]
+HANG = 600
+"""Seconds after which something hangs: under load, all else may take long."""
+
 _STEERING = {
     "LIBS", "PLUGIN", "MODEL", "LAYERS", "THREADS", "FLASH", "REPEATS", "PROMPT", "LENGTHS", "UBATCH", "CONTEXT",
     "DECODE", "CALLBACK", "ROUNDS", "ENDS",
@@ -32,7 +35,7 @@ def _steers(variable: str) -> bool:
 def hbtrace(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the command line as a user does."""
     command = [sys.executable, "-m", "hbtrace", *map(str, arguments)]
-    return subprocess.run(command, check=False, **{"capture_output": True, "text": True, "timeout": 120, **options})
+    return subprocess.run(command, check=False, **{"capture_output": True, "text": True, "timeout": HANG, **options})
 
 
 def start_hbtrace(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
@@ -101,7 +104,7 @@ class Recorder:
         """The tokens of an unrecorded run on the CPU alone: the right ones."""
         environment = self.environment({"LAYERS": "0", "PLUGIN": "", **settings})
         done = subprocess.run(
-            command or [self.driver], env=environment, capture_output=True, text=True, check=True, timeout=60
+            command or [self.driver], env=environment, capture_output=True, text=True, check=True, timeout=HANG
         )
         return done.stdout.strip()
 

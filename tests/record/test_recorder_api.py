@@ -389,7 +389,6 @@ def test_two_recorders_do_not_share_a_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_force_leaves_the_spool_of_a_recorder_that_lives(suffix: str, tmp_path: Path) -> None:
-    pytest.importorskip("fcntl")
     path = tmp_path / f"run{suffix}"
     with hbtrace.Recorder(path, force=True) as run:
         run.note("first")
@@ -402,7 +401,6 @@ def test_force_leaves_the_spool_of_a_recorder_that_lives(suffix: str, tmp_path: 
     assert os.listdir(tmp_path) == [path.name]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be removed here")
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("happened", ["removed", "renamed", "replaced"])
 def test_a_spool_that_is_not_its_own_is_left_alone(happened: str, suffix: str, tmp_path: Path) -> None:
@@ -557,7 +555,6 @@ print(told.index(-1), set(told[told.index(-1):]), run.stopped)
 @pytest.mark.parametrize("suffix", [".jsonl", ".arrow"])
 def test_a_full_disk_stops_the_recording_and_not_the_engine(suffix: str, tmp_path: Path) -> None:
     """A limit on the size of files is as good: `write` fails, at first in the middle of a line."""
-    pytest.importorskip("resource")
     path = tmp_path / f"run{suffix}"
     done = python(FULL, str(path))
     assert done.returncode == 0, done.stderr
@@ -711,7 +708,6 @@ with hbtrace.Recorder(sys.argv[1]) as run:
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_leaves_the_trace_to_its_parent(tmp_path: Path) -> None:
     done = python(FORK, str(tmp_path / "run.jsonl"))
     assert done.returncode == 0, done.stderr

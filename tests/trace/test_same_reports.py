@@ -11,13 +11,13 @@ import pytest
 
 from hbtrace.compare.outcome import Outcome, analyze
 from hbtrace.trace.reader import open_trace
-from tests.shared import needs_shared, shared_files
+from tests.material import CASES, recording
 from tests.trace.samples import ipc_bytes
 
 ODD = ("64", "70", "72")
 """Cases that have values of several types in one column, a version of the future, or no event."""
 
-TRACES = shared_files("cases/*.jsonl") + shared_files("traces/[pv]*.jsonl")
+TRACES = [path for path in CASES if path.stem[:2] not in ODD] + [recording("pipeline_src"), recording("vulkan")]
 
 
 def plain(rows: list[dict[str, Any]]) -> pa.Table:
@@ -77,13 +77,15 @@ def single(table: pa.Table) -> pa.Table:
 
 
 def by_polars(table: pa.Table, path: Path) -> None:
-    polars = pytest.importorskip("polars")
+    import polars
+
     frame = polars.from_arrow(table)
     (frame.write_ipc if path.suffix == ".arrow" else frame.write_ipc_stream)(path, compression="zstd")
 
 
 def by_duckdb(table: pa.Table, path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     found = duckdb.connect().from_arrow(table).to_arrow_table()
     path.write_bytes(ipc_bytes(found, stream=path.suffix == ".arrows"))
 
@@ -93,11 +95,8 @@ def verdict(outcome: Outcome) -> tuple[Any, ...]:
     return outcome.reports, outcome.races, outcome.distinct, outcome.rows, warnings, outcome.actors
 
 
-@needs_shared
 @pytest.mark.parametrize("path", TRACES, ids=lambda p: p.stem)
 def test_the_same_reports(path: Path, tmp_path: Path) -> None:
-    if path.stem[:2] in ODD:
-        pytest.skip("its values have no column of one type")
     wanted = verdict(analyze(str(path)))
     table = plain(list(open_trace(path)))
     for name, data in {

@@ -52,7 +52,8 @@ def _inferred() -> pa.Schema:
 
 
 def test_polars_writes(tmp_path: Path) -> None:
-    polars = pytest.importorskip("polars")
+    import polars
+
     path = tmp_path / "p.arrow"
     for compat in ("newest", "oldest"):
         level = getattr(polars.CompatLevel, compat)()
@@ -68,14 +69,16 @@ def test_polars_writes(tmp_path: Path) -> None:
 
 
 def test_polars_rewrites_ours(tmp_path: Path) -> None:
-    polars = pytest.importorskip("polars")
+    import polars
+
     source = write(tmp_path / "a.arrow", ROWS)
     polars.read_ipc(source).write_ipc(tmp_path / "b.arrow", compression="zstd")
     assert same(list(open_trace(tmp_path / "b.arrow")), ROWS)
 
 
 def test_duckdb_writes(tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     path = tmp_path / "d.arrows"
     ours = open_trace(write(tmp_path / "a.arrow", ROWS)).table()  # noqa: F841 - DuckDB finds it by its name
     reader = duckdb.sql("select * from ours where ev = 'kernel' or ev = 'tensor'").to_arrow_reader()
@@ -88,7 +91,9 @@ def test_duckdb_writes(tmp_path: Path) -> None:
 
 def test_others_read_ours(tmp_path: Path) -> None:
     """The recipes of the documentation."""
-    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    import duckdb
+    import polars
+
     path = write(tmp_path / "a.arrow", ROWS, batch=3)  # several batches: one dictionary for all
     frame = polars.read_ipc(path)
     assert frame.columns == SCHEMA.names
@@ -103,7 +108,8 @@ def test_others_read_ours(tmp_path: Path) -> None:
 
 
 def test_pandas_reads_ours(tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     frame = pandas.read_feather(write(tmp_path / "a.arrow", ROWS))
     assert list(frame.columns) == SCHEMA.names
 
