@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from hbtrace.checks.model import count
 from hbtrace.escape import as_text
 from hbtrace.report.json import unread
 from hbtrace.report.tables import fitted
 from hbtrace.report.text import page
+from hbtrace.words import count
 
 if TYPE_CHECKING:
     from hbtrace.checks import Checked

@@ -14,12 +14,13 @@ from xml.etree import ElementTree as Xml
 import orjson
 
 from hbtrace import __version__
-from hbtrace.checks.model import SEVERITIES, count
+from hbtrace.checks.model import SEVERITIES
 from hbtrace.escape import as_text
 from hbtrace.report.github import annotation
 from hbtrace.report.junit import clean
 from hbtrace.report.markdown import escaped, row
 from hbtrace.report.sarif import SCHEMA
+from hbtrace.words import count
 
 if TYPE_CHECKING:
     from hbtrace.checks import Checked
