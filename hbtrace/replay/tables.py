@@ -29,7 +29,7 @@ class Tables:
     """Events that were freed and not recorded since, likewise."""
 
     def define(self, ev: str, event: EventRow) -> bool:
-        """One of `vocabulary.TABLED` more. False for one that lacks what it cannot do without: the replay skips it, too."""
+        """One of `TABLED` more. False for one that lacks what it cannot do without: the replay skips it, too."""
         if event.get("id", -1) == -1 or any(key not in event for key in EVENTS[ev].needs):
             return False
         table: dict[int, EventRow] = getattr(self, f"{ev}s")
@@ -40,9 +40,10 @@ class Tables:
 
     def free(self, ev: str, event: EventRow) -> None:
         """Behind a row that may end a buffer or an event."""
-        if EVENTS[ev].ends:
+        its = EVENTS.get(ev)
+        if its is not None and its.ends:
             self.freed.add(event["buffer"])
-        elif EVENTS[ev].edge == "forget":
+        elif its is not None and its.edge == "forget":
             self.freed_events.add(event["event"])
 
     def root(self, tensor: int) -> int:

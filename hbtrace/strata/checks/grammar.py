@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hbtrace.strata.checks.notes import Event, Finding, Findings
+from hbtrace.strata.checks.notes import Breach, Breaches
+from hbtrace.trace.vocabulary import EventRow
 
 _Place = tuple[int, int, str]
 """Row, line, and the capture that the line stands in, if there were several."""
@@ -55,7 +56,7 @@ class Grammar:
     """Reads the events once."""
 
     def __init__(self) -> None:
-        self.findings = Findings()
+        self.breaches = Breaches()
         self._request = _Request()
         self._depth, self._last = 2, 1
         self._at = (0, 0, "")
@@ -64,13 +65,13 @@ class Grammar:
             "undo": self._undo, "summary": self._summary,
         }  # fmt: skip
 
-    def read(self, events: Iterable[Event]) -> Findings:
+    def read(self, events: Iterable[EventRow]) -> Breaches:
         """All events, in order."""
         for row, event in enumerate(events):
             self.feed(row, event)
         return self.end()
 
-    def feed(self, row: int, event: Event) -> None:
+    def feed(self, row: int, event: EventRow) -> None:
         """The next event; only notes count."""
         handler = self._handlers.get(str(event.get("what"))) if event.get("ev") == "note" else None
         attrs = event.get("attrs")
@@ -79,14 +80,14 @@ class Grammar:
             self._clock(attrs)
             handler(attrs)
 
-    def end(self) -> Findings:
+    def end(self) -> Breaches:
         """After the last event."""
         self._close()
-        return self.findings
+        return self.breaches
 
     def _find(self, rule: str, message: str, at: _Place | None = None) -> None:
         row, line, capture = at or self._at
-        self.findings.add(rule, "error", (row,), message, line, capture)
+        self.breaches.add(rule, "error", (row,), message, line, capture)
 
     def _clock(self, attrs: dict[str, Any]) -> None:
         """T9: a log is written in the order in which things happened."""
@@ -282,6 +283,6 @@ class Grammar:
             self._find("T8", f"the summary of request {request.number}: {'; '.join(parts)}")
 
 
-def grammar(events: Iterable[Event]) -> list[Finding]:
+def grammar(events: Iterable[EventRow]) -> list[Breach]:
     """What the events break of T1 to T9, in order."""
     return Grammar().read(events).found

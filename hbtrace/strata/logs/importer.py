@@ -18,8 +18,6 @@ from hbtrace.strata.logs.lines import StateHash, Timing, Told, TraceBegin, broke
 from hbtrace.strata.logs.reading import read_logs
 from hbtrace.strata.logs.run import Block, CaptureError, Log, LoggedRequest
 
-KIND: Final = "strata-log"
-
 _LAYERS: Final = 9
 _LAYER_BYTES: Final = 3268608
 """The seed's: nine layers are its 29.4 MB."""
@@ -34,7 +32,7 @@ _OF_THE_MODEL: Final = frozenset({"engage", "refuse", "unclear"})
 
 
 @dataclass(frozen=True)
-class Settings:
+class LogSettings:
     """What the log does not say. None: as it says, else the seed's or the smallest that fits."""
 
     mode: str | None = None
@@ -63,13 +61,13 @@ def is_line(line: bytes) -> bool:
         return True
 
 
-def events(lines: Iterable[bytes], settings: Settings | None = None) -> Iterator[dict[str, Any]]:
+def events(lines: Iterable[bytes], settings: LogSettings | None = None) -> Iterator[dict[str, Any]]:
     """The events of one capture."""
     return events_of([lines], settings)
 
 
 def events_of(
-    captures: Sequence[Iterable[bytes]], settings: Settings | None = None, warnings: list[str] | None = None
+    captures: Sequence[Iterable[bytes]], settings: LogSettings | None = None, warnings: list[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """The events of a run whose captures are apart. warnings: what was assumed is added to it, as sentences.
 
@@ -77,7 +75,7 @@ def events_of(
     """
     from hbtrace.strata.model.engine import Engine
 
-    given = settings or Settings()
+    given = settings or LogSettings()
     log = read_logs(captures)
     if len(captures) > 1:
         log.only()
@@ -98,7 +96,7 @@ def events_of(
     yield from _with_log(engine.tape.rows, log, shape.mode, assumed=given.mode is None)
 
 
-def _shape(log: Log, given: Settings) -> Any:
+def _shape(log: Log, given: LogSettings) -> Any:
     from hbtrace.strata.model.steps import COPY, RING, Shape
 
     seen = max((_last_stage(request.block) for request in log.requests if request.block), default=1)
