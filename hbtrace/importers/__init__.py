@@ -1,8 +1,8 @@
 """Other programs' logs: told by their content, and made into events.
 
 What it is: the kinds of logs, those of the ggml scheduler sanitizer and those of registered engines; what reads them is
-imported only when needed. What it is not: a reader of traces (`hbtrace.trace`). A format that can only be summarised has
-no events.
+imported only when needed. What it is not: a reader of traces (`hbtrace.trace`). A format that can only be summarised
+has no events.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from hbtrace.trace.vocabulary import EventRow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hbtrace.importers.ggml_sanitize import Reports
+    from hbtrace.importers.ggml_sanitize import LoggedReports
 
 _HEAD = 1 << 16
 _BATCH_ROWS = 1 << 14
@@ -73,7 +73,7 @@ class ImportedTrace:
             yield batch_from_rows(rows)
         self.dropped_bytes = cut_off(self.kind, [self.path], self.warnings)
 
-    def own_reports(self) -> Reports:
+    def own_reports(self) -> LoggedReports:
         """The RACE blocks in the log itself."""
         from hbtrace.importers.ggml_sanitize import reports
 
@@ -173,7 +173,7 @@ def foreign_kind(path: str) -> str | None:
     return importers.identify_foreign(importers.LogFile(path))
 
 
-def pasted_reports(path: str) -> Reports | None:
+def pasted_reports(path: str) -> LoggedReports | None:
     """The reports of a log that holds nothing but RACE blocks, as people paste them; None for anything else."""
     if foreign_kind(path) != importers.GGML_REPORTS:
         return None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hbtrace.checks.meter import Meter
     from hbtrace.checks.rule import Rule
     from hbtrace.replay.reports import Report
-    from hbtrace.strata.checks.coverage import Exerciser
+    from hbtrace.strata.checks.coverage import StrataExerciser
 
 LOG: Final = "strata-log"
 
@@ -47,13 +47,13 @@ def _tells(report: Report) -> bool:
     return is_named(report)
 
 
-def _exerciser() -> Exerciser:
-    from hbtrace.strata.checks.coverage import Exerciser
+def _exerciser() -> StrataExerciser:
+    from hbtrace.strata.checks.coverage import StrataExerciser
 
-    return Exerciser()
+    return StrataExerciser()
 
 
-def _judge(meter: Meter, exerciser: Exerciser) -> Coverage:
+def _judge(meter: Meter, exerciser: StrataExerciser) -> Coverage:
     from hbtrace.strata.checks.verdict import judge
 
     return judge(meter, exerciser.coverage)

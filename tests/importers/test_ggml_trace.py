@@ -15,7 +15,7 @@ from sanitizer_model import Sanitizer, Tensor, program
 
 from hbtrace.errors import TraceError
 from hbtrace.importers import GGML_REPORTS, GGML_TRACE, LogFile, cut_bytes, foreign_events, ggml_sanitize
-from hbtrace.importers.source import open_source, partial
+from hbtrace.importers.source import open_source
 from hbtrace.trace import vocabulary
 
 try:
@@ -223,7 +223,7 @@ def test_no_level_2_line_is_no_trace() -> None:
     with pytest.raises(TraceError, match="no level-2 line"):
         list(ggml_sanitize.events([b"hello\n"]))
     with pytest.raises(TraceError, match="cannot become a trace"):
-        foreign_events(GGML_REPORTS, [])
+        foreign_events(GGML_REPORTS, [], [])
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -295,9 +295,9 @@ def test_an_iterator_and_a_file_give_the_same_events(tmp_path: Any) -> None:
     log = program(3).log()
     (tmp_path / "run.log").write_bytes(b"".join(log))
     expected = list(ggml_sanitize.events(log))
-    assert list(foreign_events(GGML_TRACE, iter(log))) == expected
-    assert list(foreign_events(GGML_TRACE, (line.rstrip(b"\n") for line in log))) == expected
-    assert list(foreign_events(GGML_TRACE, LogFile(tmp_path / "run.log"))) == expected
+    assert list(foreign_events(GGML_TRACE, iter(log), [])) == expected
+    assert list(foreign_events(GGML_TRACE, (line.rstrip(b"\n") for line in log), [])) == expected
+    assert list(foreign_events(GGML_TRACE, LogFile(tmp_path / "run.log"), [])) == expected
 
 
 LINE = b"san [split   0 -         ] ROCm0      read  ROCm_Host[0+2048] inp_tokens (compute)"
@@ -323,7 +323,7 @@ def test_a_log_that_was_cut_off_in_a_line_is_partial(tmp_path: Path, tail: bytes
     assert cut_bytes(GGML_TRACE, tmp_path / "run.log") == TAILS[tail]
     source = open_source(str(tmp_path / "run.log"))
     rows = sum(batch.num_rows for batch in source.batches())
-    assert (source.dropped_bytes, partial(source)) == (TAILS[tail], TAILS[tail] > 0)
+    assert (source.dropped_bytes, source.partial) == (TAILS[tail], TAILS[tail] > 0)
     assert ("the last line is cut off" in "".join(source.warnings)) == (TAILS[tail] > 0)
     assert rows >= len(list(ggml_sanitize.events(program(3).log())))
 

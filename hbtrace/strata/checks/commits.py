@@ -1,7 +1,7 @@
 """Strata's selection rules (R), and what a commit keeps (R8, C4): the checker's own table of every front stage.
 
 What it is: what notes of commits and of the ring's records say, held against that table. What it is not: the other
-rules (`strata`), which stand on the same table.
+rules (`protocol`), which stand on the same table.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ COUNTERS: Final = tuple(StrataCoverage().counters())
 """The names of `--require` that a Strata trace has."""
 
 
-class Exerciser:
+class StrataExerciser:
     """Counts, one event at a time."""
 
     def __init__(self) -> None:
@@ -269,7 +269,7 @@ class Exerciser:
 
 def coverage(events: Iterable[EventRow]) -> StrataCoverage:
     """What the events exercised."""
-    exerciser = Exerciser()
+    exerciser = StrataExerciser()
     for event in events:
         exerciser.feed(event)
     return exerciser.coverage

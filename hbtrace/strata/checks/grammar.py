@@ -1,7 +1,7 @@
 """The grammar of the pipeline trace (T1 to T9): which order of launches, ends, verdicts and undos a log can have.
 
 What it is: rules on the notes `window`, `verdict`, `undo`, `request` and `summary`, each with the line it stood in, so
-they hold for an imported log as for a simulated run. What it is not: the protocol of buffers (`strata`).
+they hold for an imported log as for a simulated run. What it is not: the protocol of buffers (`protocol`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Place = tuple[int, int, str]
 
 
 @dataclass
-class _Window:
+class _Attempt:
     """The newest attempt of a window."""
 
     tokens: int
@@ -34,7 +34,7 @@ class _Window:
 @dataclass
 class _Request:
     number: int = -1
-    windows: dict[int, _Window] = field(default_factory=dict)
+    windows: dict[int, _Attempt] = field(default_factory=dict)
     speculative: int = 0
     undos: int = 0
     right: int = 0
@@ -120,7 +120,7 @@ class Grammar:
         if request.undo_due and request.verdict is not None:
             self._find("T7", f"window {request.verdict[0] + 1} was doomed, and no U follows", request.verdict_at)
 
-    def _left_open(self, seq: int, window: _Window) -> None:
+    def _left_open(self, seq: int, window: _Attempt) -> None:
         for stage, at in window.launched.items():
             if stage not in window.done:
                 self._find("T7", f"L{stage} {seq} has no F{stage}", at)
@@ -156,7 +156,7 @@ class Grammar:
         before = request.windows.get(seq)
         if before is not None:
             self._left_open(seq, before)
-        request.windows[seq] = window = _Window(tokens, spec, self._at)
+        request.windows[seq] = window = _Attempt(tokens, spec, self._at)
         window.launched[0] = self._at
         request.speculative += spec
         request.next = seq + 1
@@ -197,8 +197,8 @@ class Grammar:
             self._find("T7", f"F{stage} {seq} has {tokens} tokens, its L0 {window.tokens}")
         window.done.add(stage)
 
-    def _unknown(self, seq: int) -> _Window:
-        return self._request.windows.setdefault(seq, _Window(0, False, self._at))
+    def _unknown(self, seq: int) -> _Attempt:
+        return self._request.windows.setdefault(seq, _Attempt(0, False, self._at))
 
     # verdicts
 

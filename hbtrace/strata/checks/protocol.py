@@ -1,8 +1,8 @@
 """Strata's protocol rules on a trace: write protection, the word, commit inputs, settle and mode (P, W, M, C, S, X).
 
 What it is: one pass over the events that keeps its own table of every front stage from the notes, and holds each
-selection, launch and settle against it. What it is not: happens-before (`strata_races` names races by these rules)
-or the log's grammar (`strata_grammar`). Rules and sources: `hbtrace docs strata`.
+selection, launch and settle against it. What it is not: happens-before (`races` names races by these rules)
+or the log's grammar (`grammar`). Rules and sources: `hbtrace docs strata`.
 """
 
 from __future__ import annotations

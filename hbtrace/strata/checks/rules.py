@@ -15,7 +15,7 @@ from hbtrace.checks.race_sorts import Sort
 from hbtrace.checks.rule import Rule, on
 from hbtrace.checks.survey import DoneRow, Survey
 from hbtrace.replay.reports import Report
-from hbtrace.strata.checks.coverage import Exerciser
+from hbtrace.strata.checks.coverage import StrataExerciser
 from hbtrace.strata.checks.grammar import Grammar
 from hbtrace.strata.checks.notes import Breach, is_sound
 from hbtrace.strata.checks.protocol import Protocol
@@ -94,7 +94,7 @@ class _Family:
     """One pass for all rules of a survey."""
 
     def __init__(self) -> None:
-        self.protocol, self.grammar, self.exerciser = Protocol(), Grammar(), Exerciser()
+        self.protocol, self.grammar, self.exerciser = Protocol(), Grammar(), StrataExerciser()
         self.races: dict[str, Tally] = {}
         self.copies: dict[str, Tally] = {}
         self.looked = Looked()
