@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from hbtrace.checks.model import Rule, Tally, count
+from hbtrace.checks.model import Tally
 from hbtrace.checks.rounds import Round
-from hbtrace.checks.survey import Row, Survey
+from hbtrace.checks.rule import Rule, on
+from hbtrace.checks.survey import DoneRow, Survey
 from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.program import Piece
+from hbtrace.words import count
 
 InputSizes = tuple[tuple[str, int], ...]
 """(name, size) of each input of a graph."""
@@ -38,7 +40,8 @@ compute of that uid. `error` if they differ: the scheduler re-pointed tensors an
         self._met = Tally()
         self._bypassed = self._stamped = 0
 
-    def on_compute(self, at: Row) -> None:
+    @on("compute")
+    def _compute(self, at: DoneRow) -> None:
         uid = self.survey.tables.graphs.get(at.event.get("graph", -1), {}).get("uid")
         if not isinstance(uid, int) or at.work is None:
             return
@@ -107,12 +110,14 @@ to slot 0 and re-point its address, not its identity."""
         """Schedulers whose newest allocation does not say whether it reallocated."""
         self._checked = 0
 
-    def on_sched_alloc(self, at: Row) -> None:
+    @on("sched_alloc")
+    def _alloc(self, at: DoneRow) -> None:
         """A reserve begins no round, and what it reallocates lies elsewhere afterwards all the same."""
         if at.event.get("reserve") and at.event.get("realloc") is not False:
             self._forget(at.event.get("sched", -1))
 
-    def on_sched_compute(self, at: Row) -> None:
+    @on("sched_compute", "compute")
+    def _settled(self, at: DoneRow) -> None:
         found = self.survey.rounds.settled
         if found is None or not found.inputs or (self.survey.rounds.ring(found.sched) or 0) < 2:
             return
@@ -128,13 +133,11 @@ to slot 0 and re-point its address, not its identity."""
             for tensor in found.inputs:
                 self._place(found, tensor)
 
-    on_compute = on_sched_compute
-
     def _identities(self, found: Round) -> None:
         """The allocator takes two graphs for equivalent if their inputs have the same names and sizes, in order."""
         tables = self.survey.tables
         names = [without_slot(tables.name(tensor)) for tensor in found.inputs]
-        key = found.sched, tuple(zip(names, map(tables.size, found.inputs), strict=True))
+        key = found.sched, tuple(zip(names, map(tables.told_size, found.inputs), strict=True))
         row, before = self._known.get(key, (-1, found.inputs))
         for name, old, new in zip(names, before, found.inputs, strict=True):
             if old != new:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hbtrace.checks.model import Rule, Tally
+from hbtrace.checks.model import Tally
 from hbtrace.checks.race_sorts import Sort
-from hbtrace.checks.survey import Row, Survey
+from hbtrace.checks.rule import Rule, on
+from hbtrace.checks.survey import DoneRow, Survey
 from hbtrace.replay.reports import Report
-from hbtrace.strata.checks import races as strata_races
 
 
 class CopyUnordered(Rule):
@@ -32,10 +32,12 @@ that copies. In a trace of Strata, what its own rules name (`strata.copy` and ot
         self._waited = {"read": 0, "write": 0}
         self._wait_before: dict[int, int] = {}
 
-    def on_event_wait(self, at: Row) -> None:
+    @on("event_wait")
+    def _wait(self, at: DoneRow) -> None:
         self._waits[at.backend] = at.row
 
-    def on_copy_async(self, at: Row) -> None:
+    @on("copy_async")
+    def _copy(self, at: DoneRow) -> None:
         dst = at.backend
         src = at.event.get("src_backend", dst)
         self._copies += 1
@@ -44,7 +46,8 @@ that copies. In a trace of Strata, what its own rules name (`strata.copy` and ot
             self._wait_before = {at.row: self._waits[dst]}
 
     def race(self, report: Report, sort: Sort) -> None:
-        if sort != "copy" or (self.survey.meta.get("engine") == strata_races.ENGINE and strata_races.is_named(report)):
+        engine = self.survey.engine
+        if sort != "copy" or (engine is not None and engine.tells(report)):
             return
         rows = [report.earlier.row, report.current.row]
         wait = self._wait_before.get(report.current.row)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from hbtrace.checks.model import Rule, Tally, times
+from typing import Final
+
+from hbtrace.checks.model import Tally
 from hbtrace.checks.race_sorts import Sort
-from hbtrace.checks.survey import Row, Survey
+from hbtrace.checks.rule import Rule, on
+from hbtrace.checks.survey import DoneRow, Survey
 from hbtrace.replay.clocks import Clocks
 from hbtrace.replay.program import HOST, RECORD, WAIT
 from hbtrace.replay.reports import Report
-from hbtrace.strata.checks.races import ENGINE
+from hbtrace.trace.vocabulary import EVENT_WAITS, EVENTS, HOST_WAITS
+from hbtrace.words import times
+
+_ON_QUEUES: Final = frozenset(ev for ev, e in EVENTS.items() if e.edge in ("record", "queue waits"))
+"""What a queue itself does with an event."""
+_WAITS: Final = HOST_WAITS | EVENT_WAITS
+"""The calls that may turn out to be redundant."""
 
 
 class EventOrder(Rule):
@@ -34,34 +43,34 @@ they met: there, recording again is allowed and no finding."""
         self._waits: dict[int, list[tuple[int, int, int]]] = {}
         self._again, self._freed, self._never = Tally(), Tally(), Tally()
 
-    def step(self, at: Row) -> None:
+    def step(self, at: DoneRow) -> None:
         clocks = self._clocks
         if at.ev == "event_record":
             self._recorded(at)
         for op, actor, other, _, _, _ in at.steps:
             clocks.step(op, actor, other)
-            if op in (WAIT, RECORD) and at.ev in ("event_wait", "event_record"):
+            if op in (WAIT, RECORD) and at.ev in _ON_QUEUES:
                 clocks.step(HOST, actor, actor)
                 if op == RECORD:
                     clocks.step(RECORD, actor, other)
-        if at.ev in ("event_wait", "event_synchronize"):
+        if at.ev in EVENT_WAITS:
             self._waited(at)
         elif at.ev == "event_record" and at.steps:
             queue = at.steps[-1].actor
             self._records[at.event.get("event", -1)] = queue, clocks.tick(queue), at.row
 
-    def _recorded(self, at: Row) -> None:
+    def _recorded(self, at: DoneRow) -> None:
         event = at.event.get("event", -1)
         queue = at.steps[-1].actor if at.steps else -1
         issuer = self.survey.host(at)
-        if self.survey.meta.get("engine") == ENGINE:
+        if self.survey.engine is not None and self.survey.engine.rerecords:
             self._waits.pop(event, None)
         for waiter, clock, row in self._waits.pop(event, ()):
             # the host issues the record, and hands on what it knows
             if waiter != queue and max(self._clocks.knows(who, waiter) for who in (queue, issuer)) < clock:
                 self._again.add((row, at.row), f"event {event} of {self.survey.actor_name(queue)}")
 
-    def _waited(self, at: Row) -> None:
+    def _waited(self, at: DoneRow) -> None:
         event = at.event.get("event", -1)
         if event in self.survey.tables.freed_events:
             return  # `use-after-free` has it
@@ -71,7 +80,8 @@ they met: there, recording again is allowed and no finding."""
             waiter = at.steps[-1].actor
             self._waits.setdefault(event, []).append((waiter, self._clocks.tick(waiter), at.row))
 
-    def on_event_free(self, at: Row) -> None:
+    @on("event_free")
+    def _freeing(self, at: DoneRow) -> None:
         event, host = at.event.get("event", -1), self.survey.host(at)
         pending = self._waits.pop(event, [])
         if event in self._records:
@@ -128,7 +138,8 @@ queue first."""
                 (report.earlier.row, report.current.row), f"{report.buffer} under {report.earlier.actor}"
             )  # fmt: skip
 
-    def on_backend_free(self, at: Row) -> None:
+    @on("backend_free")
+    def _freeing(self, at: DoneRow) -> None:
         survey = self.survey
         actor = survey.actors.get(at.backend)
         if actor is not None and survey.pending(actor):
@@ -171,20 +182,20 @@ part of."""
         self._last: int | None = None
         self._waits = 0
 
-    def step(self, at: Row) -> None:
+    def step(self, at: DoneRow) -> None:
         time = at.event.get("time")
         if at.ev == "event_record":
             self._recorded.add(at.event.get("event", -1))
         elif at.ev == "event_free":
             self._recorded.discard(at.event.get("event", -1))
-        elif at.ev in ("synchronize", "event_synchronize", "event_wait"):
+        elif at.ev in _WAITS:
             self._wait(at, time - self._last if time is not None and self._last is not None else None)
         if time is not None:
             self._last = time
 
-    def _wait(self, at: Row, took: int | None) -> None:
+    def _wait(self, at: DoneRow, took: int | None) -> None:
         self._waits += 1
-        if at.ev != "synchronize" and at.event.get("event", -1) not in self._recorded:
+        if at.ev in EVENT_WAITS and at.event.get("event", -1) not in self._recorded:
             return
         if not at.steps or at.steps[-1].learnt:
             return

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from hbtrace.checks.model import Rule, Tally
+from hbtrace.checks.model import Tally
 from hbtrace.checks.race_sorts import Sort
-from hbtrace.checks.survey import Row, Survey
+from hbtrace.checks.rule import Rule, on
+from hbtrace.checks.survey import DoneRow, Survey
 from hbtrace.info.contents import Contents
 from hbtrace.info.hazard import CAN_ARISE, NOT_KNOWN, Hazard, hazard_in, with_cpu_slots
 from hbtrace.info.records import Queue, Scheduler
@@ -143,7 +144,8 @@ the table of backends, or by its place: last of a scheduler."""
         self._told: set[bool | None] = set()
         """Of these, those with accesses."""
 
-    def on_compute(self, at: Row) -> None:
+    @on("compute")
+    def _compute(self, at: DoneRow) -> None:
         lowering = self.survey.lowering
         template = lowering.call(at.row).template if lowering is not None else None
         if template is None or at.work is None:

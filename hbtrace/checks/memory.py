@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
 
-from hbtrace.checks.model import Rule, Tally, count
+from hbtrace.checks.model import Tally
 from hbtrace.checks.race_sorts import Sort
-from hbtrace.checks.survey import Row, Survey
+from hbtrace.checks.rule import Rule, on
+from hbtrace.checks.survey import DoneRow, Survey
 from hbtrace.replay import diagnostics
 from hbtrace.replay.reports import Report
 from hbtrace.replay.session import Replayed
-
-_RANGE_KEYS: Final = ("src", "dst", "host_range")
+from hbtrace.replay.tables import Tables
+from hbtrace.trace.vocabulary import EVENT_WAITS, EVENTS, GRAPH, OWN, WHOLE, Access, EventRow
+from hbtrace.words import count
 
 
 class MemoryReuse(Rule):
@@ -40,7 +41,7 @@ memory that another backend may still be reading out of the pool until that back
             return
         earlier, current = report.earlier, report.current
         self._met.add((earlier.row, current.row), f"{earlier.root} / {current.root} in {report.buffer}")
-        size = self.survey.tables.size(earlier.root_id) or report.bytes
+        size = self.survey.tables.told_size(earlier.root_id) or report.bytes
         name = earlier.root or "-"
         self._pinned[name] = max(size, self._pinned.get(name, 0))
 
@@ -86,27 +87,26 @@ order would not mend it."""
         count = replayed.lowering.diagnostics.count(diagnostics.USE_AFTER_FREE)
         self._look, self._count = count > self._count, count
 
-    def on_backend(self, at: Row) -> None:
+    @on("backend")
+    def _begins(self, at: DoneRow) -> None:
         self._freed_queues.discard(at.event.get("id", -1))
 
-    def on_backend_free(self, at: Row) -> None:
+    @on("backend_free")
+    def _ends(self, at: DoneRow) -> None:
         self._freed_queues.add(at.backend)
 
-    def on_event_free(self, at: Row) -> None:
-        """Also a wait: an event that is used though it is gone."""
+    @on("event_free", *EVENT_WAITS)
+    def _uses_event(self, at: DoneRow) -> None:
         if at.event["event"] in self.survey.tables.freed_events:
             self._events.add([at.row], f"event {at.event['event']}")
 
-    on_event_wait = on_event_free
-    on_event_synchronize = on_event_free
-
-    def step(self, at: Row) -> None:
+    def step(self, at: DoneRow) -> None:
         for queue in {at.backend, at.event.get("src_backend", -1)} & self._freed_queues:
             self._queues.add([at.row], self.survey.backend_name(queue))
         if not self._look:
             return
         tables = self.survey.tables
-        dead = {ident for ident, size in _touched(at, self.survey) if ident in tables.freed and size}
+        dead = {ident for ident, size in _touched(at, tables) if ident in tables.freed and size}
         if dead:
             self._buffers.add([at.row], ", ".join(str(tables.buffers.get(b, {}).get("name", f"?{b}")) for b in dead))
 
@@ -133,23 +133,24 @@ def _use(rows: int) -> str:
     return "1 row uses" if rows == 1 else f"{rows:,} rows use"
 
 
-def _touched(at: Row, survey: Survey) -> Iterator[tuple[int, int]]:
+def _touched(at: DoneRow, tables: Tables) -> Iterator[tuple[int, int]]:
     """(buffer, whether it has bytes) of everything that a row accesses, the addresses being those in force."""
-    event, tables = at.event, survey.tables
-    if at.ev in ("buffer_clear", "buffer_free"):
-        yield event.get("buffer", -1), 1
-        return
-    ranges: list[dict[str, Any]] = []
-    if "tensor" in event:
-        ranges.append({"tensor": event["tensor"], **({"size": event["size"]} if "size" in event else {})})
-    ranges += [event[key] for key in _RANGE_KEYS if isinstance(event.get(key), dict)]
-    ranges += [*(event.get("reads") or ()), *(event.get("writes") or ())]
-    if at.ev == "compute":
-        for node in tables.graphs.get(event.get("graph", -1), {}).get("nodes") or ():
-            ranges += [*(node.get("reads") or ()), *(node.get("writes") or ())]
-    for r in ranges:
-        if not isinstance(r, dict):
-            continue
-        tensor = r.get("tensor", -1)
-        buffer = tables.place(tensor)[0] if tensor != -1 else r.get("buffer", -1)
-        yield buffer, r.get("size", tables.size(tensor) or 1)
+    for access in EVENTS[at.ev].accesses if at.ev in EVENTS else ():
+        for r in _ranges(at.event, access, tables):
+            tensor = r.get("tensor", -1)
+            buffer = tables.place(tensor)[0] if tensor != -1 else r.get("buffer", -1)
+            yield buffer, r.get("size", tables.told_size(tensor) or 1)
+
+
+def _ranges(event: EventRow, access: Access, tables: Tables) -> Iterator[EventRow]:
+    """The ranges of one access."""
+    if access.where == OWN:
+        yield event
+    elif access.where == WHOLE:
+        yield {"buffer": event.get("buffer", -1)}
+    elif access.where == GRAPH:
+        for node in tables.nodes(event.get("graph", -1)):
+            yield from node.get("writes" if access.write else "reads") or ()
+    else:
+        found = event.get(access.where) or ()
+        yield from (found,) if isinstance(found, dict) else found

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from hbtrace.checks.model import Rule, Tally, count
-from hbtrace.checks.survey import Row, Survey
+from hbtrace.checks.model import Tally
+from hbtrace.checks.rule import Rule, on
+from hbtrace.checks.survey import DoneRow, Survey
+from hbtrace.words import count
 
 UNSUPPORTED: Final = "op_unsupported"
 """A `note` with `attrs` {backend, op}: that backend does not support the operation."""
@@ -40,12 +42,14 @@ assign aliasing nodes with their root in every pass of the split, not only where
         self._looked: dict[int, tuple[int, int]] = {}
         self._homes = self._aliases = self._nodes = 0
 
-    def on_note(self, at: Row) -> None:
+    @on("note")
+    def _note(self, at: DoneRow) -> None:
         attrs = at.event.get("attrs")
         if at.event.get("what") == UNSUPPORTED and isinstance(attrs, dict):
             self._unsupported.add((attrs.get("backend", -1), str(attrs.get("op"))))
 
-    def on_compute(self, at: Row) -> None:
+    @on("compute")
+    def _compute(self, at: DoneRow) -> None:
         graph = self.survey.tables.graphs.get(at.event.get("graph", -1))
         if graph is None:
             return
@@ -53,9 +57,7 @@ assign aliasing nodes with their root in every pass of the split, not only where
         if self._looked.get(key) == (id(graph), at.backend):
             return
         self._looked[key] = id(graph), at.backend
-        for node in graph.get("nodes") or ():
-            if not isinstance(node, dict):
-                continue
+        for node in self.survey.tables.nodes(key):
             moves = False
             if node.get("writes"):
                 self._nodes += 1
@@ -105,7 +107,7 @@ assign aliasing nodes with their root in every pass of the split, not only where
     def _feeding(self, node: dict[str, Any]) -> Iterator[str]:
         """Copies that the scheduler made for a node: `backend#tensor#slot`."""
         for read in node.get("reads") or ():
-            name = self.survey.tables.name(read.get("tensor", -1)) if isinstance(read, dict) else ""
+            name = self.survey.tables.name(read.get("tensor", -1))
             if name.count("#") >= 2:
                 yield name
 

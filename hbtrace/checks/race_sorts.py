@@ -9,15 +9,15 @@ from typing import Final, Literal, NamedTuple
 
 from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.reports import Report
-from hbtrace.trace.vocabulary import COMPUTING, HOST_WRITES
+from hbtrace.trace.vocabulary import COMPUTING, EVENTS
 
 Sort = Literal["free", "allocator", "cpu-split", "copy", "input", "other"]
 
-_OVERWRITES: Final = HOST_WRITES | {"buffer_clear"}
-"""And what overwrites inputs, though nobody fills one so."""
+_OVERWRITES: Final = frozenset(ev for ev, e in EVENTS.items() if e.runner == "host" and e.writes and not e.ends)
+"""How the host fills inputs, and what overwrites them though nobody fills one so."""
 
 
-class Side(NamedTuple):
+class RaceSide(NamedTuple):
     """What a race's side did: its event, whether its backend is done when the call returns, the backend's id.
 
     input: whether its bytes are a graph input's; None where the trace does not tell inputs.
@@ -29,7 +29,7 @@ class Side(NamedTuple):
     input: bool | None
 
 
-def sort_of(report: Report, earlier: Side, current: Side) -> Sort:
+def sort_of(report: Report, earlier: RaceSide, current: RaceSide) -> Sort:
     """The sort of a race."""
     if current.ev == "buffer_free":
         return "free"

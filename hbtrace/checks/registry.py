@@ -9,11 +9,11 @@ from hbtrace.checks.copies import CopyUnordered
 from hbtrace.checks.events import EventOrder, FreedInFlight, RedundantWait
 from hbtrace.checks.hazard import CpuSplitInPlace, InPlaceHazard
 from hbtrace.checks.memory import MemoryReuse, UseAfterFree
-from hbtrace.checks.model import Rule
 from hbtrace.checks.placement import Placement
 from hbtrace.checks.ring import PrepareMissing, PrepareTwice, RingRotation
+from hbtrace.checks.rule import Rule
+from hbtrace.engines import engines
 from hbtrace.errors import UsageError
-from hbtrace.strata.checks.rules import STRATA_RULES
 
 SCHEDULER_RULES: Final[tuple[type[Rule], ...]] = (
     InPlaceHazard,
@@ -31,10 +31,12 @@ SCHEDULER_RULES: Final[tuple[type[Rule], ...]] = (
     UseAfterFree,
     RedundantWait,
 )
-
 """The rules of the ggml scheduler and of backends as such."""
 
-RULES: Final[tuple[type[Rule], ...]] = (*SCHEDULER_RULES, *STRATA_RULES)
+
+def all_rules() -> tuple[type[Rule], ...]:
+    """These and those of all engines."""
+    return (*SCHEDULER_RULES, *(rule for engine in engines() for rule in engine.rules()))
 
 
 def rule(ident: str) -> type[Rule]:
@@ -42,7 +44,7 @@ def rule(ident: str) -> type[Rule]:
     from difflib import get_close_matches
 
     wanted = ident.replace("_", "-")
-    found = {r.id: r for r in RULES}
+    found = {r.id: r for r in all_rules()}
     if wanted in found:
         return found[wanted]
     near = get_close_matches(wanted, found, 1, 0.5)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from itertools import chain
 from typing import Final, NamedTuple
 
 from hbtrace.checks.coverage import COUNTERS, Coverage
+from hbtrace.engines import engines
 from hbtrace.errors import UsageError
-from hbtrace.strata.checks import coverage as strata_coverage
 
 _TERM: Final = re.compile(r"\s*([A-Za-z][A-Za-z_-]*)\s*(>=|<=|==|=|>|<)\s*([0-9]{1,18})\s*")
 _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
@@ -36,7 +37,7 @@ def parse(text: str) -> list[Requirement]:
         if match is None:
             raise UsageError(f"--require: {term.strip()!r} is no term such as ubatches>=2")
         name = match[1].replace("-", "_").lower()
-        known = dict.fromkeys((*COUNTERS, *strata_coverage.COUNTERS))
+        known = dict.fromkeys((*COUNTERS, *chain.from_iterable(engine.counters() for engine in engines())))
         if name not in known:
             raise UsageError(f"--require: no counter {match[1]!r}; they are {', '.join(known)}")
         out.append(Requirement(name, match[2], int(match[3])))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from hbtrace.checks.model import Rule, Tally, count, times
+from hbtrace.checks.model import Tally
 from hbtrace.checks.race_sorts import Sort
 from hbtrace.checks.rounds import Round
-from hbtrace.checks.survey import Row, Survey
+from hbtrace.checks.rule import Rule, on
+from hbtrace.checks.survey import DoneRow, Survey
 from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.reports import Report
-from hbtrace.trace.vocabulary import HOST_WRITES
+from hbtrace.trace.vocabulary import HOST_SETS, HOST_WRITES
+from hbtrace.words import count, times
 
 _DEPTHS: Final = (2, 3, 4)
 _UNKNOWN: Final = "unknown phase"
@@ -44,12 +46,14 @@ backends when entering it."""
         self._inputs: dict[str, int] = {}
         self._writes: dict[str, int] = {}
 
-    def on_sched_prepare(self, at: Row) -> None:
+    @on("sched_prepare")
+    def _prepare(self, at: DoneRow) -> None:
         found = self.survey.rounds.current.get(at.event.get("sched", -1))
         if found is not None and found.prepares[-1].rotated and not self._busy(found.sched):
             self._idle.append((found, at.row))
 
-    def on_sched_alloc(self, at: Row) -> None:
+    @on("sched_alloc")
+    def _alloc(self, at: DoneRow) -> None:
         found = self.survey.rounds.current.get(at.event.get("sched", -1))
         if found is None or found.row != at.row or not self._deep(found.sched):
             return
@@ -57,7 +61,8 @@ backends when entering it."""
         if -1 not in (before, found.slot) and before != found.slot and not self._busy(found.sched):
             self._idle.append((found, at.row))
 
-    def on_sched_compute(self, at: Row) -> None:
+    @on("sched_compute", "compute")
+    def _settled(self, at: DoneRow) -> None:
         """The round's inputs are written and its slot is settled."""
         found = self.survey.rounds.settled
         if found is None or not self._deep(found.sched):
@@ -70,19 +75,15 @@ backends when entering it."""
         self._previous[found.sched] = found.slot
         names = self.survey.tables
         for tensor in found.inputs:
-            self._most(self._inputs, tensor, names.size(tensor))
+            self._most(self._inputs, tensor, names.told_size(tensor))
 
-    on_compute = on_sched_compute
-
-    def on_tensor_set(self, at: Row) -> None:
-        """Also the other ways to write an input: what the ring has to keep a copy of."""
+    @on(*HOST_SETS)
+    def _set(self, at: DoneRow) -> None:
+        """What the ring has to keep a copy of."""
         tensor = at.event.get("tensor", -1)
         found = self.survey.rounds.preparing(self.survey.tables.root(tensor))
         if found is not None and at.event.get("split", -1) == -1:
-            self._most(self._writes, tensor, self.survey.tables.size(tensor))
-
-    on_set_direct = on_tensor_set
-    on_tensor_memset = on_tensor_set
+            self._most(self._writes, tensor, self.survey.tables.told_size(tensor))
 
     def race(self, report: Report, sort: Sort) -> None:
         found = self.survey.rounds.preparing(report.earlier.root_id, report.current.root_id)
@@ -239,7 +240,8 @@ than before tells. Mend: clear the scheduler's "inputs are prepared" state in co
         super().__init__(survey)
         self._met = Tally()
 
-    def on_sched_prepare(self, at: Row) -> None:
+    @on("sched_prepare")
+    def _prepare(self, at: DoneRow) -> None:
         found = self.survey.rounds.current.get(at.event.get("sched", -1))
         if found is None or not found.prepares[-1].rotated:
             return

@@ -6,10 +6,10 @@ Told from the markers alone; a trace without markers has no rounds. Several rule
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from hbtrace.checks.survey import Tables
+from hbtrace.replay.tables import Tables
+from hbtrace.trace.vocabulary import EventRow
 
 Way = Literal["alloc", "reuse", "none"]
 
@@ -57,10 +57,10 @@ class Rounds:
         """`told`: how many of them say whether they rotated, or show it by their slot."""
         self._marked = False
         """The trace has `sched_compute`: a compute ends no round, it may be another scheduler's."""
-        self._early: dict[int, dict[str, Any]] = {}
+        self._early: dict[int, EventRow] = {}
         """Markers of ubatches that stand in front of their round."""
 
-    def row(self, row: int, ev: str, event: dict[str, Any]) -> None:
+    def row(self, row: int, ev: str, event: EventRow) -> None:
         """The next row of the trace."""
         self.settled = None
         sched = event.get("sched", -1)
@@ -106,7 +106,7 @@ class Rounds:
                 return found
         return None
 
-    def _begin(self, sched: int, way: Way, row: int, event: dict[str, Any]) -> None:
+    def _begin(self, sched: int, way: Way, row: int, event: EventRow) -> None:
         before = self.current.get(sched)
         slot = event.get("slot", before.slot if before is not None and way == "reuse" else -1)
         inputs = event.get("inputs") or (before.inputs if before is not None and way == "reuse" else [])
@@ -118,7 +118,7 @@ class Rounds:
         if early is not None:
             self._ubatch(sched, early)
 
-    def _prepare(self, sched: int, row: int, event: dict[str, Any]) -> None:
+    def _prepare(self, sched: int, row: int, event: EventRow) -> None:
         found = self.current.get(sched)
         before = found.slot if found is not None else -1
         if found is None or found.computed >= 0:
@@ -132,7 +132,7 @@ class Rounds:
         if slot != -1:
             found.slot = slot
 
-    def _ubatch(self, sched: int, event: dict[str, Any]) -> None:
+    def _ubatch(self, sched: int, event: EventRow) -> None:
         found = self.current.get(sched)
         if found is None or found.computed >= 0:
             self._early[sched] = event

@@ -1,40 +1,40 @@
-"""Feeds the rules: a trace row by row, with the order and the tables as they stand after each row.
+"""What rules may ask: a trace row by row, with the order and the tables as they stand after each row.
 
-It decides nothing. The clocks are the contract's (`replay.order`), the bytes are the lowering's; what ids mean at a
-row is kept here, because the lowering stands at the end of its batch already.
+It knows no rule and decides nothing. The clocks are the contract's (`replay.clocks`), the bytes are the lowering's;
+what ids mean at a row is kept here (`replay.tables`), because the lowering stands at the end of its batch already.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from hbtrace import backends
-from hbtrace.checks.model import Rule
-from hbtrace.checks.race_sorts import Side, Sort, sort_of
+from hbtrace import backends, engines
+from hbtrace.checks.race_sorts import RaceSide, Sort, sort_of
 from hbtrace.checks.rounds import Rounds
-from hbtrace.checks.sound import sound_rows
+from hbtrace.engines import Engine
 from hbtrace.replay.clocks import NOTHING, Step
 from hbtrace.replay.kernel import Clock
 from hbtrace.replay.lower import Lowering
-from hbtrace.replay.names import HOST_NAME, follow
+from hbtrace.replay.names import HOST_NAME
 from hbtrace.replay.program import DROP, END, QUEUE, Piece, Program
 from hbtrace.replay.reports import Access, Report
-from hbtrace.replay.session import Observer, Replayed
-from hbtrace.trace.vocabulary import EVENTS
+from hbtrace.replay.session import Replayed
+from hbtrace.replay.tables import Tables
+from hbtrace.trace.rows import rows_from_batch
+from hbtrace.trace.vocabulary import EVENTS, TABLED, EventRow
 
-Event = dict[str, Any]
 
 @dataclass(slots=True)
-class Row:
-    """One row, done: its event, its steps, who issued it."""
+class DoneRow:
+    """One row, done: its event, its steps, and the races that it closed."""
 
     row: int
     ev: str
-    event: Event
-    steps: list[Step]
+    event: EventRow
+    steps: list[Step] = field(default_factory=list)
+    races: list[Report] = field(default_factory=list)
 
     @property
     def backend(self) -> int:
@@ -44,57 +44,6 @@ class Row:
     def work(self) -> Step | None:
         """The step that queues work, the last of them if there are two."""
         return next((step for step in reversed(self.steps) if step.op == QUEUE), None)
-
-
-@dataclass(slots=True)
-class Tables:
-    """What the ids of a trace mean at the present row: the newest definition of each."""
-
-    backends: dict[int, Event] = field(default_factory=dict)
-    buffers: dict[int, Event] = field(default_factory=dict)
-    tensors: dict[int, Event] = field(default_factory=dict)
-    graphs: dict[int, Event] = field(default_factory=dict)
-    scheds: dict[int, Event] = field(default_factory=dict)
-    freed: set[int] = field(default_factory=set)
-    """Buffers whose life has ended."""
-    freed_events: set[int] = field(default_factory=set)
-    """Events that were freed and not recorded since."""
-    inputs: set[int] = field(default_factory=set)
-    """Tensors flagged as graph inputs. Whoever points one elsewhere under its name need not say so again."""
-
-    def define(self, ev: str, event: Event) -> None:
-        table: dict[int, Event] | None = getattr(self, f"{ev}s", None)
-        if table is None:
-            return
-        ident = event["id"]
-        if ev == "buffer":
-            self.freed.discard(ident)
-        elif ev == "tensor":
-            if "input" in (event.get("flags") or ()):
-                self.inputs.add(ident)
-            elif self.name(ident) != event.get("name"):
-                self.inputs.discard(ident)
-        table[ident] = event
-
-    def root(self, tensor: int) -> int:
-        """The id of the tensor that owns the bytes."""
-        return follow(tensor, lambda t: int(self.tensors.get(t, {}).get("view_of", -1)))
-
-    def name(self, tensor: int) -> str:
-        return str(self.tensors.get(tensor, {}).get("name", f"?{tensor}"))
-
-    def size(self, tensor: int) -> int:
-        """Bytes of a tensor, 0 where the trace does not say."""
-        return int(self.tensors.get(tensor, {}).get("size", 0))
-
-    def buffer_of(self, tensor: int) -> Event:
-        """The buffer in which a tensor lies, empty if unknown."""
-        return self.buffers.get(self.tensors.get(tensor, {}).get("buffer", -1), {})
-
-    def place(self, tensor: int) -> tuple[int, int]:
-        """(buffer, offset) of a tensor."""
-        event = self.tensors.get(tensor, {})
-        return int(event.get("buffer", -1)), int(event.get("offset", 0))
 
 
 class Present:
@@ -119,69 +68,77 @@ class Present:
         return self.tick(actor) if actor == other else self._known.get(actor, NOTHING).get(other, 0)
 
 
+def _lacks(at: DoneRow) -> bool:
+    """Whether a row lacks what it cannot do without: the replay skips it, too."""
+    return at.ev in EVENTS and any(at.event.get(key, -1) == -1 for key in EVENTS[at.ev].needs)
+
+
 def _moments(replayed: Replayed) -> Iterator[tuple[Step, int, Clock, Program]]:
     for program, order in zip(replayed.programs, replayed.orders, strict=True):
         for step, learnt, tick, known in zip(program.steps(), order.learnt, order.ticks, order.known, strict=True):
             yield Step(*step, learnt), tick, known, program
 
 
-class Survey(Observer):
-    """Give it chunks with `take`; it calls the rules. Then ask it what stands at the present row."""
+class Survey:
+    """What stands at the present row: take the `rows` of each batch one by one, and ask."""
 
-    def __init__(self, rules: list[type[Rule]]) -> None:
+    def __init__(self) -> None:
         self.tables = Tables()
         self.clocks = Present()
         self.rounds = Rounds(self.tables)
-        self.meta: Event = {}
+        self.meta: EventRow = {}
+        self.engine: Engine | None = None
+        """Whose trace it is, if that engine has rules of its own."""
         self.events: dict[str, int] = {}
         """Rows by event."""
         self.actors: dict[int, int] = {}
         """The actor of each backend id that did anything, at the present row."""
-        self.rules = [rule(self) for rule in rules]
         self.lowering: Lowering | None = None
+        self.sorts: Counter[Sort] = Counter()
+        """Races by what they are."""
         self._seen_actors = 1  # the first is HOST
         self._hosts = [0]
         self._pieces: dict[int, list[Piece]] = {}
         self._defined: Program | None = None
-        self._handlers: dict[str, list[Callable[[Row], None]]] = {}
-        for rule in self.rules:
-            for name in dir(rule):
-                if name.startswith("on_"):
-                    self._handlers.setdefault(name[3:], []).append(getattr(rule, name))
-        self._watching = [rule for rule in self.rules if type(rule).step is not Rule.step]
-        self.sorts: Counter[Sort] = Counter()
-        """Races by what they are."""
         self._works: dict[int, tuple[str, int]] = {}
+        self._flagged: set[int] = set()
+        """Tensors flagged as graph inputs. Whoever points one elsewhere under its name need not say so again."""
 
-    def take(self, replayed: Replayed) -> None:
-        """The next batch, replayed."""
+    def rows(self, replayed: Replayed) -> Iterator[DoneRow]:
+        """The rows of the next batch that the replay did not skip, each as soon as it was done."""
         self.lowering = replayed.lowering
         self._hosts = [actor for actor, family in enumerate(replayed.lowering.names.families) if family == HOST_NAME]
-        for rule in self.rules:
-            rule.batch(replayed)
-        events = sound_rows(replayed.batch)
+        events = rows_from_batch(replayed.batch, fitting=True)
         if not replayed.first and events and events[0].get("ev") == "meta":
             self.meta = events[0]
+            self.engine = engines.named(self.meta.get("engine"))
         steps = _moments(replayed)
         step = next(steps, None)
-        reports, told = replayed.reports, 0
+        reports = iter(replayed.reports)
+        report = next(reports, None)
         for row, event in enumerate(events, replayed.first):
-            mine: list[Step] = []
+            at = DoneRow(row, str(event.get("ev") or ""), event)
             while step is not None and step[0].row == row:
                 self._define(step[3])
-                mine.append(self.clocks.do(*step[:3]))
+                at.steps.append(self.clocks.do(*step[:3]))
                 step = next(steps, None)
-            self._row(Row(row, str(event.get("ev") or ""), event, mine))
-            while told < len(reports) and reports[told].current.row <= row:
-                self._race(reports[told])
-                told += 1
+            while report is not None and report.current.row <= row:
+                at.races.append(report)
+                report = next(reports, None)
+            if not _lacks(at):
+                self._do(at)
+                yield at
+                self.tables.free(at.ev, event)
 
     def keep(self, rows: set[int]) -> None:
+        """Behind a batch: of all rows so far only these can still race."""
         self._works = {row: self._works[row] for row in rows if row in self._works}
 
-    def finish(self) -> None:
-        for rule in self.rules:
-            rule.finish()
+    def sort(self, report: Report) -> Sort:
+        """What a race is; it counts it."""
+        sort = sort_of(report, self._side(report.earlier), self._side(report.current))
+        self.sorts[sort] += 1
+        return sort
 
     def pieces(self, footprint: int) -> list[Piece]:
         """The bytes of a step: of each access, in order."""
@@ -192,7 +149,7 @@ class Survey(Observer):
         since = self.clocks.tick(actor) if clock is None else clock
         return all(self.clocks.knows(host, actor) < since for host in self._hosts)
 
-    def host(self, at: Row) -> int:
+    def host(self, at: DoneRow) -> int:
         """The actor of the host thread that did a row."""
         return self.lowering.host_actor(at.event.get("thread", 0)) if self.lowering is not None else 0
 
@@ -228,31 +185,31 @@ class Survey(Observer):
 
     # inside
 
-    def _row(self, at: Row) -> None:
-        ev = at.ev
-        if any(at.event.get(key, -1) == -1 for key in (EVENTS[ev].needs if ev in EVENTS else ())):
-            return  # the replay skips it, too
+    def _do(self, at: DoneRow) -> None:
+        ev, event = at.ev, at.event
         self.events[ev] = self.events.get(ev, 0) + 1
         if ev == "event_record":
-            self.tables.freed_events.discard(at.event["event"])
-        if ev in ("backend", "buffer", "tensor", "graph", "sched"):
-            self.tables.define(ev, at.event)
+            self.tables.freed_events.discard(event["event"])
+        if ev in TABLED:
+            if ev == "tensor":
+                self._flag(event)
+            self.tables.define(ev, event)
             if ev == "backend":
-                self._new_actor(at.event)
+                self._new_actor(event)
         elif at.steps:
             self._undefined_actor(at)
-            self._works[at.row] = ev, at.event.get("backend", -1)
-            for rule in self._watching:
-                rule.step(at)
-        self.rounds.row(at.row, ev, at.event)
-        for handler in self._handlers.get(ev, ()):
-            handler(at)
-        if ev == "buffer_free":
-            self.tables.freed.add(at.event.get("buffer", -1))
-        elif ev == "event_free":
-            self.tables.freed_events.add(at.event["event"])
+            self._works[at.row] = ev, at.backend
+        self.rounds.row(at.row, ev, event)
 
-    def _new_actor(self, event: Event) -> None:
+    def _flag(self, tensor: EventRow) -> None:
+        """A tensor that is about to be defined: whether it is an input."""
+        ident = tensor["id"]
+        if "input" in (tensor.get("flags") or ()):
+            self._flagged.add(ident)
+        elif self.tables.name(ident) != tensor.get("name"):
+            self._flagged.discard(ident)
+
+    def _new_actor(self, event: EventRow) -> None:
         """The actor of a `backend` row: actors are given out in the order of these rows, host threads aside."""
         names = self.lowering.names.families if self.lowering is not None else []
         name = event.get("name")
@@ -262,26 +219,20 @@ class Survey(Observer):
                 self.actors[event["id"]] = self._seen_actors - 1
                 return
 
-    def _undefined_actor(self, at: Row) -> None:
+    def _undefined_actor(self, at: DoneRow) -> None:
         """A backend used before its definition: its row tells."""
-        ident, work = at.event.get("backend", -1), at.work
+        ident, work = at.backend, at.work
         if work is not None and at.ev != "copy_async" and ident not in self.actors:
             self.actors[ident] = work.actor
 
-    def _race(self, report: Report) -> None:
-        sort = sort_of(report, self._side(report.earlier), self._side(report.current))
-        self.sorts[sort] += 1
-        for rule in self.rules:
-            rule.race(report, sort)
-
-    def _side(self, access: Access) -> Side:
+    def _side(self, access: Access) -> RaceSide:
         ev, backend = self._works.get(access.row, ("", -1))
         host_work = backend != -1 and self.is_host_work(backend)
-        return Side(ev, host_work, backend, self._is_input(access.root_id))
+        return RaceSide(ev, host_work, backend, self._is_input(access.root_id))
 
     def _is_input(self, root: int) -> bool | None:
         """Whether a root tensor is a graph input: declared by an allocation, or flagged. None where none ever was."""
-        inputs = self.tables.inputs, self.rounds.inputs
+        inputs = self._flagged, self.rounds.inputs
         return any(root in known for known in inputs) if any(inputs) else None
 
     def _define(self, program: Program) -> None:

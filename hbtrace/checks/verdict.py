@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from hbtrace.checks.coverage import Coverage, Verdict
-
-if TYPE_CHECKING:
-    from hbtrace.checks.coverage import Meter
-    from hbtrace.strata.checks.coverage import StrataCoverage
+from hbtrace.checks.coverage import Coverage, CoverageVerdict
+from hbtrace.checks.meter import Meter
 
 Reason = tuple[str, str]
 """(why, what to change)"""
@@ -17,44 +12,22 @@ Reason = tuple[str, str]
 def judge(meter: Meter) -> Coverage:
     """`not-exercised`: nothing could have raced. `partly`: a part of the machinery did not run. Else `exercised`.
 
-    Where something did race, what would have kept all races away is one more part that did not run.
+    Where something did race, what would have kept all races away is one more part that did not run. An engine with a
+    coverage of its own judges its traces itself.
     """
+    if meter.engine is not None:
+        found: Coverage = meter.engine.judge(meter, meter.exerciser)
+        return found
     nothing, lacks = _nothing(meter), _lacks(meter)
     if meter.reports:
         nothing, lacks = [], nothing + lacks
-    verdict: Verdict = "not-exercised" if nothing else "partly" if lacks else "exercised"
+    verdict: CoverageVerdict = "not-exercised" if nothing else "partly" if lacks else "exercised"
     told = nothing or lacks
     hints = [todo for _, todo in told if todo] + _hints(meter)
     reasons = [why for why, _ in told]
     todo = told[0][1] if told else ""
     return Coverage(
-        verdict, meter.counters(), _more(meter), reasons, list(dict.fromkeys(hints)), todo, meter.reports, meter.hidden
-    )  # fmt: skip
-
-
-def _more(meter: Meter) -> dict[str, Any]:
-    """What is counted besides."""
-    events = meter.events
-    return {
-        "windows": meter.windows,
-        "rebuilt": events.get("sched_alloc", 0) - events.get("reserve", 0),
-        "computes": meter.exercise.computes,
-        "serial_queues": meter.serial_queues,
-        "waited_at_once": meter.waited_queues,
-        "eval_callback": meter.serialized,
-        "recording_late": meter.late > 0,
-    }
-
-
-def judge_strata(meter: Meter, found: StrataCoverage) -> Coverage:
-    """The verdict on a trace of Strata: what it undid, settled and rotated. The scheduler's counters stay beside."""
-    lacks = found.lacks() + (["the recording began late: ids are used that were never defined"] if meter.late else [])
-    verdict: Verdict = "partly" if lacks and found.verdict == "exercised" else found.verdict
-    advice = found.advice()
-    return Coverage(
-        verdict, {**found.counters(), "async_queues": meter.async_queues}, {**meter.counters(), **_more(meter)}, lacks,
-        advice, next(iter(advice), ""), meter.reports, meter.hidden, found.told(),
-        found.unended,
+        verdict, meter.counters(), meter.more(), reasons, list(dict.fromkeys(hints)), todo, meter.reports, meter.hidden
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hbtrace.cli.output import Write
     from hbtrace.compare.findings import Verdict
     from hbtrace.compare.outcome import Options, Outcome
-    from hbtrace.importers.ggml_sanitize import Reports
+    from hbtrace.importers.ggml_sanitize import LoggedReports
     from hbtrace.races.suppressions import Suppressions
 
 
@@ -183,7 +183,7 @@ class _Shower:
                 self._write(line)
             note(f"{outcome.path}: {remark}" for remark in outcome.remarks)
 
-    def reports(self, path: str, reports: Reports) -> None:
+    def reports(self, path: str, reports: LoggedReports) -> None:
         """A log of nothing but RACE blocks cannot be replayed: say what is in it."""
         from hbtrace.importers.ggml_sanitize import summary_text
 

@@ -11,7 +11,7 @@ from hbtrace.errors import HbtraceError, UsageError
 from hbtrace.escape import as_text, harmless
 
 if TYPE_CHECKING:
-    from hbtrace.checks import Checked
+    from hbtrace.checks.checked import Checked
 
 
 @click.command(
@@ -81,7 +81,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
 
 
 def _one(path: str, given: dict[str, Any]) -> Checked:
-    from hbtrace.checks import check_source
+    from hbtrace.checks.checked import check_source
     from hbtrace.cli.progress import watched
     from hbtrace.info.hazard import open_contents
 
@@ -92,10 +92,10 @@ def _one(path: str, given: dict[str, Any]) -> Checked:
 
 
 def _documentation(given: dict[str, Any], width: int | None) -> str:
-    from hbtrace.checks.registry import RULES, rule
+    from hbtrace.checks.registry import all_rules, rule
     from hbtrace.report import check as report
 
-    rules = list(RULES) if given["explain"] is None else [rule(given["explain"])]
+    rules = list(all_rules()) if given["explain"] is None else [rule(given["explain"])]
     if given["format"] == "json":
         return report.rules_json(rules)
     if given["format"] != "text":

@@ -6,24 +6,26 @@ from typing import Any
 
 import click
 
+from hbtrace.cli.extensions import engine_options, instead
 from hbtrace.cli.gate import FORMATS, gate_options, partial_option
 from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import UsageError
 
 
 class _Diff(click.Command):
-    """Takes `--state OFF... --against ON...`, two lists of any length, beside BASE and HEAD."""
+    """Takes lists of any length, `--state OFF... --against ON...`, beside BASE and HEAD."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _spelled_out(args))
+        lists = {name for param in self.params if str(param.metavar).endswith("...") for name in param.opts}
+        return super().parse_args(ctx, _spelled_out(args, lists))
 
 
-def _spelled_out(args: list[str]) -> list[str]:
-    """Each path of the two lists behind an option of its own."""
+def _spelled_out(args: list[str], lists: set[str]) -> list[str]:
+    """Each path of a list behind an option of its own."""
     out, option = [], ""
     for arg in args:
         if arg.startswith("-") and arg != "-":
-            option = arg if arg in ("--state", "--against") else ""
+            option = arg if arg in lists else ""
             out += [] if option else [arg]
         else:
             out += [option, arg] if option else [arg]
@@ -42,8 +44,7 @@ Examples:
 )
 @click.argument("base", required=False)
 @click.argument("head", required=False)
-@click.option("--state", multiple=True, metavar="OFF...", help="Strata logs of one arm, to compare states and speed.")
-@click.option("--against", multiple=True, metavar="ON...", help="Strata logs of the other arm.")
+@engine_options("diff")
 @filter_options
 @replay_options
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
@@ -67,8 +68,9 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     from hbtrace.compare.diff import diff
     from hbtrace.compare.sides import check_filters, load_side, unproved
 
-    if given["state"] or given["against"]:
-        return _arms(base, output, given, force=force)
+    answer: int | None = instead("diff", {"base": base, "head": head, "output": output, "force": force, **given})
+    if answer is not None:
+        return answer
     if base is None or head is None:
         raise UsageError("missing argument: diff wants BASE and HEAD, or --state OFF... --against ON...")
     if base == head == "-":
@@ -89,20 +91,3 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
         write(render_comparison(verdict, workload, given, terminal_width(output)))
     tell(verdict, given["format"])
     return 4 if verdict.errors else exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
-
-
-def _arms(base: str | None, output: str | None, given: dict[str, Any], *, force: bool) -> int:
-    """Two arms of a Strata workload instead of two sides."""
-    from hbtrace.strata.cli.diff_state import state_diff
-
-    if base is not None or not given["state"] or not given["against"]:
-        raise UsageError("--state OFF... and --against ON... stand together, and without BASE and HEAD")
-    return state_diff(
-        given["state"],
-        given["against"],
-        form=given["format"],
-        output=output,
-        force=force,
-        verbose=given["verbose"],
-        exit_zero=given["exit_zero"],
-    )

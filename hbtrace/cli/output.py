@@ -67,6 +67,19 @@ def refuse_inputs(path: str | None, inputs: Iterable[str]) -> None:
             raise UsageError(f"{path} is what is being read; name another file for the output")
 
 
+def check_apart(src: str, dst: str) -> None:
+    """Raises UsageError where a conversion would write over what it reads.
+
+    A crash leaves `run.arrow.part`, and a part is written before `run.arrow`.
+    """
+    if "-" in (src, dst) or not os.path.exists(src):
+        return
+    for target in (dst, f"{dst}.part"):
+        if os.path.exists(target) and os.path.samefile(src, target):
+            same = f"{src} and {dst} are the same file"
+            raise UsageError(same if target == dst else f"{src} is where {dst} is written first; rename it")
+
+
 def _refuse(path: str, inputs: Iterable[str], *, force: bool) -> None:
     if not path:
         raise UsageError("-o wants the name of a file")

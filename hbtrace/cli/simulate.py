@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import importlib
-from importlib.util import find_spec
 from typing import Final
 
 import click
 
-_TABLE: Final = {
-    "ggml": ("hbtrace.cli.simulate_ggml", "The ggml scheduler with its input ring, as llama.cpp drives it."),
-    "strata": ("hbtrace.strata.cli.simulate", "A pipelined engine with a ring of state snapshots."),
-}
-"""Engine -> its module, whose click command is named `command`, and its line in the help."""
+from hbtrace.engines import engines
 
-ENGINES: Final = {name: about for name, (module, about) in _TABLE.items() if find_spec(module) is not None}
+_GGML: Final = ("hbtrace.cli.simulate_ggml", "The ggml scheduler with its input ring, as llama.cpp drives it.")
+
+
+def _table() -> dict[str, tuple[str, str]]:
+    """Engine -> its module, whose click command is named `command`, and its line in the help."""
+    others = {e.name: (e.commands["simulate"], e.about) for e in engines() if "simulate" in e.commands}
+    return {"ggml": _GGML, **others}
 
 
 class _Engines(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(ENGINES)
+        return list(_table())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in ENGINES:
+        if name not in _table():
             return None
-        found: click.Command = importlib.import_module(_TABLE[name][0]).command
+        found: click.Command = importlib.import_module(_table()[name][0]).command
         found.name = name
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Engines"):
-            formatter.write_dl(list(ENGINES.items()))
+            formatter.write_dl([(name, about) for name, (_, about) in _table().items()])
 
 
 @click.group(
@@ -46,4 +47,4 @@ Examples:
 def command(ctx: click.Context) -> None:
     """Write the trace of an executable model, correct or with a named fault."""
     if ctx.invoked_subcommand is None:
-        raise click.UsageError(f"name an engine: {', '.join(ENGINES)}", ctx)
+        raise click.UsageError(f"name an engine: {', '.join(_table())}", ctx)

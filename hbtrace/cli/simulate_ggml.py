@@ -58,12 +58,12 @@ def command(**given: Any) -> int:
     Exit code: 0, 2 wrong use.
     """
     from hbtrace.report import simulate as report
-    from hbtrace.simulate import faults as ggml_faults
+    from hbtrace.simulate.faults import listed
 
     if given["list_faults"]:
         from hbtrace.cli.output import show, terminal_width
 
-        faults = ggml_faults.listed()
+        faults = listed()
         text = given["form"] == "text"
         show(report.faults_text(faults, terminal_width(None)) if text else report.faults_json(faults))
         return 0

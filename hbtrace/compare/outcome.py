@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from hbtrace import importers
-from hbtrace.checks.coverage import Coverage, Meter
+from hbtrace.checks.coverage import Coverage
+from hbtrace.checks.meter import Meter
+from hbtrace.checks.verdict import judge
 from hbtrace.compare.selection import Selection, select
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.importers.source import ImportedTrace, Rereadable, Source, open_source
@@ -167,7 +169,7 @@ def analyze_source(source: Source, options: Options) -> Outcome:
         [] if selection.races else session.exercise.remarks(),
         session.exercise,
         session.actors,
-        meter.coverage(),
+        judge(meter),
         truncated=source.partial,
     )
 

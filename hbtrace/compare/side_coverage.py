@@ -6,16 +6,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hbtrace.checks.coverage import Coverage, Verdict
+from hbtrace.checks.coverage import Coverage, CoverageVerdict
 
-_BEST_FIRST: Final[tuple[Verdict, ...]] = ("exercised", "partly", "not-exercised")
+_BEST_FIRST: Final[tuple[CoverageVerdict, ...]] = ("exercised", "partly", "not-exercised")
 
 
 @dataclass(slots=True)
 class Worth:
     """The coverage of several runs. Of them all only the worst one's is kept, the first of equals."""
 
-    runs: Counter[Verdict] = field(default_factory=Counter)
+    runs: Counter[CoverageVerdict] = field(default_factory=Counter)
     of: Coverage | None = None
 
     def add(self, coverage: Coverage | None) -> None:
@@ -27,7 +27,7 @@ class Worth:
             self.of = coverage
 
     @property
-    def best(self) -> Verdict:
+    def best(self) -> CoverageVerdict:
         """A race of which the side is clean had at least one run as good as this to show itself in."""
         return next(verdict for verdict in _BEST_FIRST if self.runs[verdict])
 

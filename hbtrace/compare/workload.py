@@ -18,10 +18,6 @@ Key = tuple[object, ...]
 _AMOUNTS: Final = ("ubatches", "tokens")
 _KINDS_OF_WORK: Final = ("computes", "windows", "direct_writes", "reuse")
 """Counters of which some fixes change the number, but none may end it: a race would have nowhere to be."""
-_STRATA_UNITS: Final = {
-    "requests": ("pipelined", "serial"), "prompt windows": ("prompt_windows",), "decode windows": ("decode_windows",),
-}  # fmt: skip
-"""What Strata serves, by counters of its coverage. How much it issues is no measure there: a ring saves copies."""
 
 
 @dataclass(slots=True)
@@ -70,7 +66,7 @@ def workload_of(outcome: Outcome) -> Workload:
     # Announced or inferred: that depends on the recorder, not on what the program does.
     counters["direct_writes"] += counters["inferred_writes"]
     backends = [dict(attributes) for attributes in did.backends]
-    units = _strata_units(outcome)
+    units = outcome.coverage.units if outcome.coverage is not None else {}
     least = {} if counters["ubatches"] else units or {"computes": did.computes, "work issued": did.issued}
     return Workload(
         {name: counters[name] for name in _AMOUNTS},
@@ -83,14 +79,6 @@ def workload_of(outcome: Outcome) -> Workload:
         outcome.coverage is not None and outcome.coverage.verdict == "exercised",
         [outcome.path],
     )
-
-
-def _strata_units(outcome: Outcome) -> dict[str, int]:
-    """How much a run of Strata did; empty for other engines."""
-    found = outcome.coverage.counters if outcome.coverage is not None else {}
-    if any(name not in found for names in _STRATA_UNITS.values() for name in names):
-        return {}
-    return {unit: sum(found[name] for name in names) for unit, names in _STRATA_UNITS.items()}
 
 
 def _limits(outcome: Outcome) -> list[str]:

@@ -22,15 +22,15 @@ from hbtrace.replay.reports import Report, Signature
 from hbtrace.replay.session import analyze_events
 from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import rows_from_batch
-from hbtrace.what_if.state import Event
+from hbtrace.trace.vocabulary import EventRow
 
 _BYSTANDERS: Final = ("time", "site", "started_at", "producer", "engine", "engine_version", "command", "env", "notes")
 _DEFINING: Final = {"backend": "id", "buffer": "id", "tensor": "id", "graph": "id"}
 
-Test = Callable[[list[Event]], bool]
+Test = Callable[[list[EventRow]], bool]
 
 
-def minimize(batches: Iterable[pa.RecordBatch], report: Report, settings: Settings | None = None) -> list[Event]:
+def minimize(batches: Iterable[pa.RecordBatch], report: Report, settings: Settings | None = None) -> list[EventRow]:
     """The events of the smallest trace with this race, which shows when it is read without any settings for threads.
 
     Raises UsageError for a race that only a broken trace has.
@@ -52,12 +52,12 @@ def minimize(batches: Iterable[pa.RecordBatch], report: Report, settings: Settin
     return _looser(start, _same_race(report, how, exactly=False))
 
 
-def _told(events: list[Event], settings: Settings) -> list[Event]:
+def _told(events: list[EventRow], settings: Settings) -> list[EventRow]:
     """How threads were to be read is said by the trace itself: whoever has it may not know."""
     if settings.threads is None:
         return events
     named = bool(events) and events[0].get("ev") == "meta"
-    meta: Event = events[0] if named else {"ev": "meta", "version": 1}
+    meta: EventRow = events[0] if named else {"ev": "meta", "version": 1}
     return [meta | {"threads": settings.threads}, *events[named:]]
 
 
@@ -70,7 +70,7 @@ def _until(batches: Iterable[pa.RecordBatch], row: int) -> Iterator[pa.RecordBat
         first += batch.num_rows
 
 
-def _looser(events: list[Event], test: Test) -> list[Event]:
+def _looser(events: list[EventRow], test: Test) -> list[EventRow]:
     """What only kept the number of bytes as it was goes, too: events, nodes and ranges, but not their sizes."""
     for index in range(len(events)):
         events = _fewer_lists(events, index, test)
@@ -83,7 +83,7 @@ def _same_race(report: Report, settings: Settings, *, exactly: bool = True) -> T
     """Whether events break no rule, give no warning, and show the race; exactly: of the same bytes."""
     wanted = _look(report)
 
-    def test(events: list[Event]) -> bool:
+    def test(events: list[EventRow]) -> bool:
         try:
             found = analyze_events(
                 events, skip_weights=settings.skip_weights, strict=True, fold_layers=settings.fold_layers
@@ -100,7 +100,7 @@ def _look(report: Report) -> tuple[Signature, int, int, int]:
     return report.signature, report.lo, report.hi, report.bytes
 
 
-def _slice(events: list[Event], report: Report) -> list[Event]:
+def _slice(events: list[EventRow], report: Report) -> list[EventRow]:
     """The two sides, each after the definitions that are in force there."""
     kept: set[int] = set()
     for row in (report.earlier.row, report.current.row):
@@ -111,7 +111,7 @@ def _slice(events: list[Event], report: Report) -> list[Event]:
     return [dict(events[row]) for row in sorted(kept)]
 
 
-def _definitions(events: list[Event], row: int) -> set[int]:
+def _definitions(events: list[EventRow], row: int) -> set[int]:
     """Rows of the newest definitions before `row` of what it needs, and of what these need."""
     newest: dict[tuple[str, int], int] = {}
     for at in range(row):
@@ -128,7 +128,7 @@ def _definitions(events: list[Event], row: int) -> set[int]:
     return found
 
 
-def _needs(event: Event) -> Iterator[tuple[str, int]]:
+def _needs(event: EventRow) -> Iterator[tuple[str, int]]:
     """What ids an event or a range in it names."""
     for key, value in event.items():
         if key in ("backend", "src_backend") and isinstance(value, int):
@@ -161,14 +161,14 @@ def _shrunk(items: list[Any], test: Callable[[list[Any]], bool]) -> list[Any]:
         size = max(1, size // 2) if not changed or size > 1 else 1
 
 
-def _without_third_parties(events: list[Event], buffer: int, test: Test) -> list[Event]:
+def _without_third_parties(events: list[EventRow], buffer: int, test: Test) -> list[EventRow]:
     """The other end of a transfer, and the other backend of a copy, where they have no part in the race.
 
     The key must stay, so it is made to name nothing that the race does not need.
     """
     nothing = {"buffer": buffer, "size": 0}
     for index, event in enumerate(events):
-        changes: list[Event] = [{key: nothing} for key in ("src", "dst", "host_range") if key in event]
+        changes: list[EventRow] = [{key: nothing} for key in ("src", "dst", "host_range") if key in event]
         if "src_backend" in event:
             changes.append({"backend": event["src_backend"]})
         for change in changes:
@@ -177,7 +177,7 @@ def _without_third_parties(events: list[Event], buffer: int, test: Test) -> list
     return events
 
 
-def _simpler(events: list[Event], test: Test) -> list[Event]:
+def _simpler(events: list[EventRow], test: Test) -> list[EventRow]:
     """Nodes, ranges and keys that are not needed go; names of bystanders with them."""
     for index in range(len(events)):
         events = _fewer_lists(events, index, test)
@@ -190,21 +190,21 @@ def _simpler(events: list[Event], test: Test) -> list[Event]:
     return events
 
 
-def _fewer_lists(events: list[Event], index: int, test: Test) -> list[Event]:
+def _fewer_lists(events: list[EventRow], index: int, test: Test) -> list[EventRow]:
     for key in ("nodes", "reads", "writes"):
         if isinstance(events[index].get(key), list):
             events = _shorter(events, index, key, test)
     return events
 
 
-def _shorter(events: list[Event], index: int, key: str, test: Test) -> list[Event]:
+def _shorter(events: list[EventRow], index: int, key: str, test: Test) -> list[EventRow]:
     def still(items: list[Any]) -> bool:
         return test([*events[:index], events[index] | {key: items}, *events[index + 1 :]])
 
     return [*events[:index], events[index] | {key: _shrunk(events[index][key], still)}, *events[index + 1 :]]
 
 
-def _slimmer(events: list[Event], index: int, test: Test) -> list[Event]:
+def _slimmer(events: list[EventRow], index: int, test: Test) -> list[EventRow]:
     """Within the nodes that are left, the ranges and keys that are needed."""
     for place, node in enumerate(events[index]["nodes"]):
         if not isinstance(node, dict):

@@ -1,7 +1,8 @@
 """Other programs' logs: told by their content, and made into events.
 
-What it is: one list of formats, each a name with three functions that are imported only when needed.
-What it is not: a reader of traces (`hbtrace.trace`). A format that can only be summarised has no events.
+What it is: the kinds of logs, those of the ggml scheduler sanitizer and those of registered engines; what reads them is
+imported only when needed. What it is not: a reader of traces (`hbtrace.trace`). A format that can only be summarised
+has no events.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from hbtrace.engines import engines, of_log
 from hbtrace.errors import TraceError
+from hbtrace.trace.vocabulary import EventRow
 
 GGML_TRACE: Final = "ggml-sanitizer-trace"
 GGML_REPORTS: Final = "ggml-sanitizer-reports"
-STRATA_LOG: Final = "strata-log"
 
 _LONGEST_LINE: Final = 1 << 16
 """No line of a known format is longer."""
@@ -42,9 +44,9 @@ def cut_bytes(kind: str, path: Path | str) -> int:
     if not line.strip(b"\0 \t\r"):  # a newline of UTF-16 is two bytes
         return 0
     from hbtrace.importers import ggml_sanitize
-    from hbtrace.strata.logs import importer as strata
 
-    return 0 if (strata if kind == STRATA_LOG else ggml_sanitize).is_line(line) else length
+    engine = of_log(kind)
+    return 0 if (ggml_sanitize if engine is None else engine).is_line(line) else length
 
 
 def sniff_foreign(head: bytes) -> str | None:
@@ -58,24 +60,25 @@ def sniff_foreign(head: bytes) -> str | None:
 def identify_foreign(lines: Iterable[bytes]) -> str | None:
     """As `sniff_foreign`, over a whole file: for logs whose head is other output. Ends at the first proof."""
     from hbtrace.importers import ggml_sanitize
-    from hbtrace.strata.logs import importer as strata
 
     kind = ggml_sanitize.identify(lines)
     if kind:
         return _GGML[kind]
-    return STRATA_LOG if strata.identify(lines) else None
+    return next((engine.log for engine in engines() if engine.identify(lines)), None)
 
 
-def foreign_events(kind: str, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The events of a foreign log. Raises `TraceError` for a format that holds no trace."""
+def foreign_events(kind: str, lines: Iterable[bytes], warnings: list[str]) -> Iterator[EventRow]:
+    """The events of a foreign log; what was assumed is added to the warnings.
+
+    Raises `TraceError` for a format that holds no trace.
+    """
     if kind == GGML_TRACE:
         from hbtrace.importers import ggml_sanitize
 
         return ggml_sanitize.events(lines)
-    if kind == STRATA_LOG:
-        from hbtrace.strata.logs import importer as strata
-
-        return strata.events(lines)
     if kind == GGML_REPORTS:
         raise TraceError("a set of pasted sanitizer reports holds no accesses, so it cannot become a trace")
-    raise TraceError(f"no importer for {kind!r}")
+    engine = of_log(kind)
+    if engine is None:
+        raise TraceError(f"no importer for {kind!r}")
+    return engine.events([lines], warnings)

@@ -11,26 +11,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hbtrace.importers.ggml_reports import Report
+from hbtrace.importers.ggml_reports import LoggedReport
 
-Side = tuple[str, str, int, str, str]
+SideKey = tuple[str, str, int, str, str]
 """Mode, actor, split, tensor, label: an access but for its clock."""
-Key = tuple[str, str, Side, Side]
+PairKey = tuple[str, str, SideKey, SideKey]
 """Kind, buffer, earlier side, current side. The root is left out: level-2 lines do not print it."""
-Clocks = tuple[int, int]
+ClockPair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
     """One pair of accesses. The log prints a block for each piece of it, a replay makes one report of it."""
 
-    key: Key
-    clocks: Clocks
+    key: PairKey
+    clocks: ClockPair
     lo: int
     hi: int
 
 
-def cross_check(log_reports: Sequence[Report], replay_reports: Iterable[Any]) -> list[str]:
+def cross_check(log_reports: Sequence[LoggedReport], replay_reports: Iterable[Any]) -> list[str]:
     """What differs between the two; empty if they tell of the same pairs.
 
     Compared are kind, buffer and both sides' mode, actor, clock, split, tensor and label. The sanitizer
@@ -70,22 +70,22 @@ def _pair(report: Any) -> _Pair:
     return _Pair(key, (earlier.clock, current.clock), report.lo, report.hi)
 
 
-def _side(access: Any) -> Side:
+def _side(access: Any) -> SideKey:
     return access.mode, access.actor, access.split, (access.tensor or "").strip(), access.label
 
 
-def _first(pairs: Iterable[_Pair]) -> dict[tuple[Key, Clocks], _Pair]:
-    first: dict[tuple[Key, Clocks], _Pair] = {}
+def _first(pairs: Iterable[_Pair]) -> dict[tuple[PairKey, ClockPair], _Pair]:
+    first: dict[tuple[PairKey, ClockPair], _Pair] = {}
     for pair in pairs:
         first.setdefault((pair.key, pair.clocks), pair)
     return first
 
 
-def _shifted(theirs: list[_Pair], ours: list[_Pair]) -> Counter[Key]:
+def _shifted(theirs: list[_Pair], ours: list[_Pair]) -> Counter[PairKey]:
     return Counter(pair.key for pair in theirs) & Counter(pair.key for pair in ours)
 
 
-def _without(pairs: list[_Pair], taken: Counter[Key]) -> list[_Pair]:
+def _without(pairs: list[_Pair], taken: Counter[PairKey]) -> list[_Pair]:
     left, kept = Counter(taken), []
     for pair in pairs:
         if left[pair.key] > 0:
@@ -96,7 +96,7 @@ def _without(pairs: list[_Pair], taken: Counter[Key]) -> list[_Pair]:
 
 
 def _ranges(logged: list[_Pair], replayed: list[_Pair]) -> list[str]:
-    printed: dict[tuple[Key, Clocks], list[_Pair]] = {}
+    printed: dict[tuple[PairKey, ClockPair], list[_Pair]] = {}
     for pair in logged:
         printed.setdefault((pair.key, pair.clocks), []).append(pair)
     said = []
@@ -110,7 +110,7 @@ def _ranges(logged: list[_Pair], replayed: list[_Pair]) -> list[str]:
     return said
 
 
-def _ours(log_reports: Sequence[Report], logged: list[_Pair], only_ours: list[_Pair]) -> list[str]:
+def _ours(log_reports: Sequence[LoggedReport], logged: list[_Pair], only_ours: list[_Pair]) -> list[str]:
     """What only the replay found, and why that can be."""
     if not only_ours:
         return []
@@ -140,8 +140,8 @@ def _ours(log_reports: Sequence[Report], logged: list[_Pair], only_ours: list[_P
 
 def _list(pairs: list[_Pair]) -> list[str]:
     """One text for all pairs that differ only in their clocks."""
-    first: dict[Key, _Pair] = {}
-    counts: Counter[Key] = Counter()
+    first: dict[PairKey, _Pair] = {}
+    counts: Counter[PairKey] = Counter()
     for pair in pairs:
         first.setdefault(pair.key, pair)
         counts[pair.key] += 1

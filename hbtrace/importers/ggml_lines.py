@@ -20,7 +20,7 @@ HOST: Final = "HOST"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessLine:
     """`actor` touched `[offset, offset + size)` of a buffer whose *type* is named `buffer`."""
 
     split: int
@@ -35,7 +35,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class EdgeLine:
     """`op` is `synchronize`, `event_record`, `event_wait` or `event_sync`; `event` is -1 for the first."""
 
     split: int
@@ -80,7 +80,7 @@ class Unread:
     text: str
 
 
-Record = Access | Edge | Computed | Copied | SplitMark | Unread
+SanitizerRecord = AccessLine | EdgeLine | Computed | Copied | SplitMark | Unread
 
 _ANSI: Final = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _LONGEST: Final = 4096
@@ -118,7 +118,7 @@ def split_root(text: str) -> tuple[str, str | None]:
     return (name, root) if arrow else (text, None)
 
 
-def records(line: bytes) -> Iterator[Record]:
+def records(line: bytes) -> Iterator[SanitizerRecord]:
     """The level-2 records of one physical line: mostly none or one; several where a line ending was lost."""
     if b"\0" in line:
         line = line.replace(b"\0", b"")
@@ -128,22 +128,22 @@ def records(line: bytes) -> Iterator[Record]:
         yield _record(piece)
 
 
-def _record(piece: str) -> Record:
+def _record(piece: str) -> SanitizerRecord:
     head = _HEAD.fullmatch(piece) if len(piece) <= _LONGEST else None
     if head is None:
         return Unread(piece[:_LONGEST])
     split, rest = int(head[1]), head[2]
     if m := _ACCESS.fullmatch(rest):
         tensor, root = split_root(m[6])
-        access = Access(split, m[1], m[2], m[3], int(m[4]), int(m[5]), tensor, root, m[7])
+        access = AccessLine(split, m[1], m[2], m[3], int(m[4]), int(m[5]), tensor, root, m[7])
         return access if access.offset + access.size < 2**63 else Unread(piece)
     return _operation(split, rest) or Unread(piece)
 
 
-def _operation(split: int, rest: str) -> Record | None:
-    record: Edge | Computed | Copied | SplitMark | None = None
+def _operation(split: int, rest: str) -> SanitizerRecord | None:
+    record: EdgeLine | Computed | Copied | SplitMark | None = None
     if m := _EDGE.fullmatch(rest):
-        record = Edge(split, m[1], m[2] or m[3], int(m[4]) if m[4] else -1)
+        record = EdgeLine(split, m[1], m[2] or m[3], int(m[4]) if m[4] else -1)
     elif m := _COMPUTED.fullmatch(rest):
         record = Computed(split, m[1], int(m[2]), int(m[3]), int(m[4]))
     elif m := _COPIED.fullmatch(rest):
@@ -156,5 +156,5 @@ def _operation(split: int, rest: str) -> Record | None:
     return record
 
 
-def _hosts(record: Edge | Computed | Copied | SplitMark) -> bool:
-    return isinstance(record, Edge) and record.op == "event_sync"
+def _hosts(record: EdgeLine | Computed | Copied | SplitMark) -> bool:
+    return isinstance(record, EdgeLine) and record.op == "event_sync"

@@ -31,7 +31,7 @@ class ReportAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LoggedReport:
     """One RACE block. `[lo, hi)` is the *whole* range of the current access, not the conflicting part.
 
     A block that was cut off, or whose beginning was not pasted, keeps what is left and is not `complete`;
@@ -53,10 +53,12 @@ class Report:
         return self.kind != "?" and self.current is not None and self.needs >= 0
 
 
-class Reports(list[Report]):
+class LoggedReports(list[LoggedReport]):
     """The reports in log order, and what the log says about itself."""
 
-    def __init__(self, reports: Iterable[Report] = (), announced: int | None = None, aborted: bool = False) -> None:
+    def __init__(
+        self, reports: Iterable[LoggedReport] = (), announced: int | None = None, aborted: bool = False
+    ) -> None:
         super().__init__(reports)
         self.announced = announced
         """The count printed at exit (only with `GGML_SCHED_SANITIZE_NONFATAL=1`), of all runs in the text."""
@@ -98,7 +100,7 @@ class ReportReader:
         self._head: tuple[str, str, int, int] | None = None
         self._sides: list[ReportAccess] = []
 
-    def feed(self, line: bytes) -> list[Report]:
+    def feed(self, line: bytes) -> list[LoggedReport]:
         """The reports that end at this line (two when it also cuts off the one before); mostly none."""
         self._line += 1
         if b"\0" in line:
@@ -122,7 +124,7 @@ class ReportReader:
             self.aborted = True
         return []
 
-    def close(self) -> list[Report]:
+    def close(self) -> list[LoggedReport]:
         """What is still open, as a report that is not complete."""
         if self._head is None and not self._sides:
             return []
@@ -134,7 +136,7 @@ class ReportReader:
         tensor, root = split_root((m[5] or "").strip())
         self._sides.append(ReportAccess(m[1], m[2], int(m[3]), int(m[4]), tensor, root, m[6]))
 
-    def _end(self, m: re.Match[str]) -> list[Report]:
+    def _end(self, m: re.Match[str]) -> list[LoggedReport]:
         sides = self._sides
         if self._head is None and not sides:
             self._open_at = self._line
@@ -143,16 +145,16 @@ class ReportReader:
             self._head = None
         return [self._take(int(m[3]), int(m[4]))]
 
-    def _take(self, knows: int, needs: int) -> Report:
+    def _take(self, knows: int, needs: int) -> LoggedReport:
         kind, buffer, lo, hi = self._head or ("?", "?", 0, 0)
         earlier, current = (*self._sides, None, None)[:2]
         self._head, self._sides = None, []
-        return Report(kind, buffer, lo, hi, earlier, current, knows, needs, self._open_at)
+        return LoggedReport(kind, buffer, lo, hi, earlier, current, knows, needs, self._open_at)
 
 
-def reports(lines: Iterable[bytes]) -> Reports:
+def reports(lines: Iterable[bytes]) -> LoggedReports:
     """Every RACE block of `lines`, in order, the incomplete ones too."""
-    reader, found = ReportReader(), Reports()
+    reader, found = ReportReader(), LoggedReports()
     for line in lines:
         found += reader.feed(line)
     found += reader.close()
@@ -163,10 +165,10 @@ def reports(lines: Iterable[bytes]) -> Reports:
 _SUFFIX: Final = re.compile(r"#\d+$")
 _COPY: Final = re.compile(r"([^#]+#.*)#\d+")
 
-Signature = tuple[str, str, str, str, str, str, str, str]
+LoggedSignature = tuple[str, str, str, str, str, str, str, str]
 
 
-def signature(report: Report) -> Signature:
+def signature(report: LoggedReport) -> LoggedSignature:
     """Kind, buffer, and for both sides actor without `#n`, root tensor (a copy without its slot) and label."""
     assert report.earlier is not None
     assert report.current is not None
@@ -179,7 +181,7 @@ def _side_key(side: ReportAccess) -> tuple[str, str, str]:
     return _SUFFIX.sub("", side.actor), m[1] if m else name, side.label
 
 
-def summarize(found: Iterable[Report]) -> dict[str, Any]:
+def summarize(found: Iterable[LoggedReport]) -> dict[str, Any]:
     """Counts over the complete reports, and `races`: one entry a distinct race, the most frequent first.
 
     `pairs` counts a pair of accesses once: the sanitizer prints one block for each piece into which its
@@ -188,7 +190,7 @@ def summarize(found: Iterable[Report]) -> dict[str, Any]:
     listed = list(found)
     whole = [r for r in listed if r.complete]
     counts = Counter(signature(r) for r in whole)
-    first: dict[Signature, int] = {}
+    first: dict[LoggedSignature, int] = {}
     for report in whole:
         first.setdefault(signature(report), report.line)
     pairs = {(r.kind, r.buffer, r.lo, r.hi, r.earlier, r.current) for r in whole}
@@ -209,7 +211,7 @@ def summarize(found: Iterable[Report]) -> dict[str, Any]:
     }
 
 
-def summary_text(path: str, found: Iterable[Report]) -> str:
+def summary_text(path: str, found: Iterable[LoggedReport]) -> str:
     """The summary for people. Ends with a newline; plain text, the same for the same input."""
     s = summarize(found)
     out = [

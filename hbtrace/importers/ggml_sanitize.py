@@ -14,9 +14,9 @@ from typing import Literal
 from hbtrace.importers.ggml_compare import cross_check
 from hbtrace.importers.ggml_lines import MARK, Unread, records
 from hbtrace.importers.ggml_reports import (
-    Report,
+    LoggedReport,
+    LoggedReports,
     ReportReader,
-    Reports,
     is_block_line,
     reports,
     summarize,
@@ -25,9 +25,9 @@ from hbtrace.importers.ggml_reports import (
 from hbtrace.importers.ggml_trace import events
 
 __all__ = [
-    "Kind",
-    "Report",
-    "Reports",
+    "LogKind",
+    "LoggedReport",
+    "LoggedReports",
     "cross_check",
     "events",
     "identify",
@@ -38,10 +38,10 @@ __all__ = [
     "summary_text",
 ]
 
-Kind = Literal["trace", "reports"]
+LogKind = Literal["trace", "reports"]
 
 
-def identify(lines: Iterable[bytes]) -> Kind | None:
+def identify(lines: Iterable[bytes]) -> LogKind | None:
     """What `lines` are: one level-2 line makes a trace, otherwise one RACE block a set of reports.
 
     Stops at the first level-2 line, so a log that begins with pages of other output can be told too; lines of
@@ -65,7 +65,7 @@ def is_line(line: bytes) -> bool:
     return not any(isinstance(record, Unread) for record in found) if found else is_block_line(line)
 
 
-def sniff(head: bytes) -> Kind | None:
+def sniff(head: bytes) -> LogKind | None:
     """`identify` for the first bytes of a file (64 KiB or more; a sanitizer says nothing before the model loads).
 
     A file whose head says nothing may still be one: `identify` reads on.
@@ -77,5 +77,5 @@ def sniff(head: bytes) -> Kind | None:
     return identify(head.split(b"\n"))
 
 
-def _tells(report: Report) -> bool:
+def _tells(report: LoggedReport) -> bool:
     return report.kind != "?" and report.earlier is not None

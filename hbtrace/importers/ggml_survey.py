@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Final
 
-from hbtrace.importers.ggml_lines import HOST, Access, Copied, Edge, Record, Unread, records
-from hbtrace.importers.ggml_reports import Report, ReportReader
+from hbtrace.importers.ggml_lines import HOST, AccessLine, Copied, EdgeLine, SanitizerRecord, Unread, records
+from hbtrace.importers.ggml_reports import LoggedReport, ReportReader
 
 SYNCHRONOUS_NAMES: Final = ("CPU", "BLAS", "Accelerate", "ZenDNN", "zDNN", "OpenVINO", "OPENVINO", "VirtGPU")
 """Backends of the tree that have no `synchronize` (August 2026); a device number may follow."""
@@ -25,7 +25,7 @@ _NUMBERED: Final = re.compile(r"(.+)#(\d+)")
 
 
 @dataclass
-class Survey:
+class LogFacts:
     """What the whole log says, before any event is made of it."""
 
     lines: int = 0
@@ -57,9 +57,9 @@ def base_name(actor: str) -> tuple[str, int]:
     return (m[1], int(m[2])) if m else (actor, 0)
 
 
-def survey(lines: Iterable[bytes]) -> Survey:
+def survey(lines: Iterable[bytes]) -> LogFacts:
     """Reads all of `lines` and keeps only the facts."""
-    facts, reader = Survey(), ReportReader()
+    facts, reader = LogFacts(), ReportReader()
     for line in lines:
         facts.lines += 1
         for record in records(line):
@@ -69,25 +69,25 @@ def survey(lines: Iterable[bytes]) -> Survey:
     return facts
 
 
-def _note(facts: Survey, record: Record) -> None:
+def _note(facts: LogFacts, record: SanitizerRecord) -> None:
     if isinstance(record, Unread):
         facts.unread += 1
         return
     facts.records += 1
     actors = [record.actor]
     match record:
-        case Access():
+        case AccessLine():
             facts.extents[record.buffer] = max(facts.extents.get(record.buffer, 0), record.offset + record.size)
         case Copied():
             actors.insert(0, record.reader)
-        case Edge() if record.op in ("event_record", "event_wait"):
+        case EdgeLine() if record.op in ("event_record", "event_wait"):
             facts.asynchronous.add(record.actor)
     for actor in actors:
         if actor != HOST:
             facts.actors.setdefault(actor)
 
 
-def _note_report(facts: Survey, report: Report) -> None:
+def _note_report(facts: LogFacts, report: LoggedReport) -> None:
     facts.reports += report.complete
     if report.earlier is None or not report.complete:
         return

@@ -8,11 +8,9 @@ that moves, which no replay can tell from the truth, since the ranges are the lo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from hbtrace.importers.ggml_lines import Access
-
-Event = dict[str, Any]
+from hbtrace.importers.ggml_lines import AccessLine
+from hbtrace.trace.vocabulary import EventRow
 
 
 class _Place:
@@ -21,7 +19,7 @@ class _Place:
     def __init__(self, number: int) -> None:
         self.id, self.offset, self.size = number, -1, -1
 
-    def holds(self, access: Access, whole: bool) -> bool:
+    def holds(self, access: AccessLine, whole: bool) -> bool:
         if whole:
             return (self.offset, self.size) == (access.offset, access.size)
         return self.offset <= access.offset and access.offset + access.size <= self.offset + self.size
@@ -40,20 +38,20 @@ class Tensors:
         """A new event: every id may move again."""
         self._busy.clear()
 
-    def locate(self, access: Access, buffer: int, whole: bool) -> tuple[Event, list[Event]]:
+    def locate(self, access: AccessLine, buffer: int, whole: bool) -> tuple[EventRow, list[EventRow]]:
         """The access as a range, and the definitions that have to come first.
 
         `whole`: the access covers the tensor from its first to its last byte (all but the transfers do).
         """
         places = self._places.setdefault((access.buffer, access.tensor), [])
-        rows: list[Event] = []
+        rows: list[EventRow] = []
         place = next((p for p in places if p.holds(access, whole)), None)
         if place is None:
             place = next((p for p in places if p.id not in self._busy), None) or self._new(places)
             place.offset, place.size = access.offset, access.size
             rows = list(self._define(place, access, buffer))
         self._busy.add(place.id)
-        where: Event = {"tensor": place.id}
+        where: EventRow = {"tensor": place.id}
         if (place.offset, place.size) != (access.offset, access.size):
             where |= {"offset": access.offset - place.offset, "size": access.size}
         return where, rows
@@ -64,8 +62,8 @@ class Tensors:
         places.append(place)
         return place
 
-    def _define(self, place: _Place, access: Access, buffer: int) -> Iterator[Event]:
-        row: Event = {"ev": "tensor", "id": place.id, "name": access.tensor, "buffer": buffer}
+    def _define(self, place: _Place, access: AccessLine, buffer: int) -> Iterator[EventRow]:
+        row: EventRow = {"ev": "tensor", "id": place.id, "name": access.tensor, "buffer": buffer}
         row |= {"offset": place.offset, "size": place.size}
         root = access.root or self._roots.get((access.buffer, access.tensor))
         if root is not None and root != access.tensor:

@@ -15,17 +15,18 @@ from typing import Final
 from hbtrace.errors import TraceError
 from hbtrace.importers.ggml_lines import (
     HOST,
-    Access,
+    AccessLine,
     Computed,
     Copied,
-    Edge,
-    Record,
+    EdgeLine,
+    SanitizerRecord,
     SplitMark,
     Unread,
     records,
 )
-from hbtrace.importers.ggml_survey import Survey, base_name, survey, twice
-from hbtrace.importers.ggml_tensors import Event, Tensors
+from hbtrace.importers.ggml_survey import LogFacts, base_name, survey, twice
+from hbtrace.importers.ggml_tensors import Tensors
+from hbtrace.trace.vocabulary import EventRow
 
 _GRAPHS: Final = 256
 """Graphs kept by content; a decode loop needs a handful, and an id in use may be defined anew."""
@@ -41,7 +42,7 @@ _EDGES: Final = {
 }
 
 
-def events(lines: Iterable[bytes]) -> Iterator[Event]:
+def events(lines: Iterable[bytes]) -> Iterator[EventRow]:
     """The events of a level-2 log. `lines` is read twice; an iterator is kept in a temporary file meanwhile.
 
     Raises `TraceError` where no line is a level-2 line.
@@ -53,7 +54,7 @@ def events(lines: Iterable[bytes]) -> Iterator[Event]:
         yield from _Writer(facts).all(source)
 
 
-def _notes(facts: Survey) -> str:
+def _notes(facts: LogFacts) -> str:
     said = [
         "Made from the text of GGML_SCHED_SANITIZE=2.",
         "Buffers are known by their type's name only: several of one type are one buffer here, as large as its"
@@ -70,24 +71,24 @@ def _notes(facts: Survey) -> str:
 class _Writer:
     """The second pass: one record at a time, accesses of one operation held back until its last line."""
 
-    def __init__(self, facts: Survey) -> None:
+    def __init__(self, facts: LogFacts) -> None:
         self._facts = facts
         self._backends: dict[str, int] = {}
         self._buffers: dict[str, int] = {}
         self._tensors = Tensors(facts.roots)
         self._graphs: dict[bytes, int] = {}
         self._writers: dict[tuple[str, int], str] = {}
-        self._compute: list[Access] = []
-        self._copy: list[Access] = []
+        self._compute: list[AccessLine] = []
+        self._copy: list[AccessLine] = []
 
-    def all(self, source: Iterable[bytes]) -> Iterator[Event]:
+    def all(self, source: Iterable[bytes]) -> Iterator[EventRow]:
         yield from self._definitions()
         for line in source:
             for record in records(line):
                 yield from self._record(record)
         yield from self._flush()
 
-    def _definitions(self) -> Iterator[Event]:
+    def _definitions(self) -> Iterator[EventRow]:
         producer = "hbtrace importer of the ggml scheduler sanitizer"
         yield {"ev": "meta", "version": 1, "producer": producer, "engine": "ggml", "notes": _notes(self._facts)}
         lowest: dict[str, int] = {}
@@ -100,31 +101,31 @@ class _Writer:
             for n in range(last + 1):
                 name = base if n == 0 else f"{base}#{n}"
                 self._backends[name] = number = len(self._backends)
-                row: Event = {"ev": "backend", "id": number, "name": base}
+                row: EventRow = {"ev": "backend", "id": number, "name": base}
                 if self._facts.synchronous(name):
                     row |= {"async": False, "synchronous": True}
                 yield row
         for name, size in self._facts.extents.items():
             yield self._buffer(name, size)
 
-    def _buffer(self, name: str, size: int) -> Event:
+    def _buffer(self, name: str, size: int) -> EventRow:
         self._buffers[name] = number = len(self._buffers)
-        row: Event = {"ev": "buffer", "id": number, "name": name, "size": size}
+        row: EventRow = {"ev": "buffer", "id": number, "name": name, "size": size}
         if _is_host(name):
             row["host"] = True
         return row
 
-    def _record(self, record: Record) -> Iterator[Event]:
+    def _record(self, record: SanitizerRecord) -> Iterator[EventRow]:
         match record:
-            case Access(what="compute") if record.actor != HOST:
+            case AccessLine(what="compute") if record.actor != HOST:
                 last = self._compute[-1] if self._compute else record
                 if self._copy or (last.actor, last.split) != (record.actor, record.split):
                     yield from self._flush()
                 self._compute.append(record)
-            case Access(what="cpy_async src", mode="read") if record.actor != HOST:
+            case AccessLine(what="cpy_async src", mode="read") if record.actor != HOST:
                 yield from self._flush()
                 self._copy = [record]
-            case Access(what="cpy_async dst", mode="write") if record.actor != HOST:
+            case AccessLine(what="cpy_async dst", mode="write") if record.actor != HOST:
                 if self._compute or [held.mode for held in self._copy] != ["read"]:
                     yield from self._flush()
                 self._copy.append(record)
@@ -138,33 +139,33 @@ class _Writer:
                 yield from self._flush()
                 yield from self._simple(record)
 
-    def _simple(self, record: Access | Edge | SplitMark) -> Iterator[Event]:
-        if isinstance(record, Access):
+    def _simple(self, record: AccessLine | EdgeLine | SplitMark) -> Iterator[EventRow]:
+        if isinstance(record, AccessLine):
             yield from self._lone(record)
         elif isinstance(record, SplitMark):
-            note: Event = {"ev": "note", "what": "split_without_inputs"}
+            note: EventRow = {"ev": "note", "what": "split_without_inputs"}
             yield _with_split(note | {"attrs": {"actor": record.actor}}, record.split)
         else:
-            row: Event = {"ev": _EDGES[record.op]}
+            row: EventRow = {"ev": _EDGES[record.op]}
             if record.op != "event_sync":
                 row["backend"] = self._backends[record.actor]
             if record.event >= 0:
                 row["event"] = record.event
             yield _with_split(row, record.split)
 
-    def _lone(self, access: Access) -> Iterator[Event]:
+    def _lone(self, access: AccessLine) -> Iterator[EventRow]:
         """One access with a tick of its own: the host's, or a transfer that a queue carries out."""
         self._tensors.begin()
         where, rows = self._locate(access)
         yield from rows
-        row: Event = {"ev": "host_access"}
+        row: EventRow = {"ev": "host_access"}
         if access.actor != HOST:
             row = {"ev": "kernel", "backend": self._backends[access.actor]}
         row["label"] = access.what
         row["reads" if access.mode == "read" else "writes"] = [where]
         yield _with_split(row, access.split)
 
-    def _computed(self, record: Computed) -> Iterator[Event]:
+    def _computed(self, record: Computed) -> Iterator[EventRow]:
         others = [held for held in self._compute if (held.actor, held.split) != (record.actor, record.split)]
         if others or self._copy:
             yield from self._flush()
@@ -175,15 +176,15 @@ class _Writer:
             yield {"ev": "note", "what": "log_lines_missing", "attrs": attrs}
         yield from self._emit_compute(record.actor, record.split)
 
-    def _emit_compute(self, actor: str, split: int) -> Iterator[Event]:
+    def _emit_compute(self, actor: str, split: int) -> Iterator[EventRow]:
         """All of a graph compute in one epoch, its nodes in order: `kernel` would read before it writes.
 
         A node ends at its write. A node whose write has no line (weights) joins the next one, which changes no
         order: its reads still come first.
         """
         self._tensors.begin()
-        nodes: list[Event] = []
-        reads: list[Event] = []
+        nodes: list[EventRow] = []
+        reads: list[EventRow] = []
         for access in self._compute:
             where, rows = self._locate(access)
             yield from rows
@@ -200,7 +201,7 @@ class _Writer:
             yield {"ev": "graph", "id": number, "nodes": nodes}
         yield _with_split({"ev": "compute", "backend": self._backends[actor], "graph": number}, split)
 
-    def _graph(self, nodes: list[Event]) -> tuple[int, bool]:
+    def _graph(self, nodes: list[EventRow]) -> tuple[int, bool]:
         key = blake2b(repr(nodes).encode(), digest_size=16).digest()
         number = self._graphs.pop(key, None)
         known = number is not None
@@ -211,19 +212,19 @@ class _Writer:
         self._graphs[key] = number
         return number, known
 
-    def _copied(self, record: Copied) -> Iterator[Event]:
+    def _copied(self, record: Copied) -> Iterator[EventRow]:
         if self._compute or (self._copy and self._copy[-1].actor not in (record.actor, record.reader)):
             yield from self._flush()
         yield from self._emit_copy(record.reader, record.actor, record.split)
 
-    def _emit_copy(self, reader: str, writer: str, split: int) -> Iterator[Event]:
+    def _emit_copy(self, reader: str, writer: str, split: int) -> Iterator[EventRow]:
         """One asynchronous copy. The sanitizer reads on the source's queue, or on the destination's if the source
         is host memory; in that case source and destination share an epoch, and the log does not say whose
         work the copy followed: most likely that of the queue which wrote the source.
         """
         self._tensors.begin()
         src, dst = (next((a for a in self._copy if a.mode == mode), None) for mode in ("read", "write"))
-        row: Event = {"ev": "copy_async", "backend": self._backends[writer], "label": "cpy_async"}
+        row: EventRow = {"ev": "copy_async", "backend": self._backends[writer], "label": "cpy_async"}
         if reader != writer:
             row |= {"src_backend": self._backends[reader], "runs_on": "both"}
         else:
@@ -244,7 +245,7 @@ class _Writer:
         self._copy = []
         yield _with_split(row, split)
 
-    def _flush(self) -> Iterator[Event]:
+    def _flush(self) -> Iterator[EventRow]:
         """Ends what its own last line did not end: the process aborted, or lines are missing."""
         if self._compute:
             yield from self._emit_compute(self._compute[0].actor, self._compute[0].split)
@@ -254,7 +255,7 @@ class _Writer:
             access, self._copy = self._copy[0], []
             yield from self._lone(access)
 
-    def _locate(self, access: Access) -> tuple[Event, list[Event]]:
+    def _locate(self, access: AccessLine) -> tuple[EventRow, list[EventRow]]:
         key = (access.buffer, access.offset)
         if access.mode == "write":
             self._writers.pop(key, None)
@@ -271,5 +272,5 @@ def _is_host(buffer: str) -> bool:
     return buffer in ("CPU", "CPU_Mapped") or buffer.endswith("_Host")
 
 
-def _with_split(row: Event, split: int) -> Event:
+def _with_split(row: EventRow, split: int) -> EventRow:
     return row if split == -1 else row | {"split": split}

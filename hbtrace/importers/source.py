@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hbtrace import importers
 from hbtrace.errors import TraceError
+from hbtrace.trace.vocabulary import EventRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hbtrace.importers.ggml_sanitize import Reports
+    from hbtrace.importers.ggml_sanitize import LoggedReports
 
 _HEAD = 1 << 16
 _BATCH_ROWS = 1 << 14
@@ -67,20 +68,12 @@ class ImportedTrace:
         from hbtrace.trace.rows import batch_from_rows
 
         self.warnings.clear()  # they are told anew whenever it is read
-        for rows in chunks(self._events()):
+        for rows in chunks(importers.foreign_events(self.kind, importers.LogFile(self.path), self.warnings)):
             self.rows += len(rows)
             yield batch_from_rows(rows)
         self.dropped_bytes = cut_off(self.kind, [self.path], self.warnings)
 
-    def _events(self) -> Iterator[dict[str, Any]]:
-        log = importers.LogFile(self.path)
-        if self.kind != importers.STRATA_LOG:
-            return importers.foreign_events(self.kind, log)
-        from hbtrace.strata.logs.importer import events_of
-
-        return events_of([log], warnings=self.warnings)
-
-    def own_reports(self) -> Reports:
+    def own_reports(self) -> LoggedReports:
         """The RACE blocks in the log itself."""
         from hbtrace.importers.ggml_sanitize import reports
 
@@ -94,7 +87,7 @@ def cut_off(kind: str, paths: Sequence[str], warnings: list[str]) -> int:
     return sum(dropped.values())
 
 
-def chunks(events: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def chunks(events: Iterable[EventRow]) -> Iterator[list[EventRow]]:
     iterator = iter(events)
     while chunk := list(islice(iterator, _BATCH_ROWS)):
         yield chunk
@@ -180,9 +173,9 @@ def foreign_kind(path: str) -> str | None:
     return importers.identify_foreign(importers.LogFile(path))
 
 
-def pasted_reports(path: str) -> Reports | None:
+def pasted_reports(path: str) -> LoggedReports | None:
     """The reports of a log that holds nothing but RACE blocks, as people paste them; None for anything else."""
-    if foreign_kind(path) != "ggml-sanitizer-reports":
+    if foreign_kind(path) != importers.GGML_REPORTS:
         return None
     from hbtrace.importers.ggml_sanitize import reports
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from hbtrace.checks.model import count
 from hbtrace.escape import as_text
 from hbtrace.report.json import unread
 from hbtrace.report.tables import fitted
 from hbtrace.report.text import page
+from hbtrace.words import count
 
 if TYPE_CHECKING:
-    from hbtrace.checks import Checked
+    from hbtrace.checks.checked import Checked
     from hbtrace.checks.coverage import Coverage
-    from hbtrace.checks.model import Finding, Rule
+    from hbtrace.checks.model import Finding
+    from hbtrace.checks.rule import Rule
 
 FORMAT: Final = 1
 _JSON: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE

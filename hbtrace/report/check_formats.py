@@ -14,15 +14,16 @@ from xml.etree import ElementTree as Xml
 import orjson
 
 from hbtrace import __version__
-from hbtrace.checks.model import SEVERITIES, count
+from hbtrace.checks.model import SEVERITIES
 from hbtrace.escape import as_text
 from hbtrace.report.github import annotation
 from hbtrace.report.junit import clean
 from hbtrace.report.markdown import escaped, row
 from hbtrace.report.sarif import SCHEMA
+from hbtrace.words import count
 
 if TYPE_CHECKING:
-    from hbtrace.checks import Checked
+    from hbtrace.checks.checked import Checked
     from hbtrace.checks.model import Finding
 
 _LEVELS: Final = {"error": "error", "warning": "warning", "info": "note"}
@@ -142,9 +143,9 @@ def _github(traces: Sequence[Told]) -> str:
 
 
 def _sarif(traces: Sequence[Told]) -> str:
-    from hbtrace.checks.registry import RULES
+    from hbtrace.checks.registry import all_rules
 
-    index = {rule.id: number for number, rule in enumerate(RULES)}
+    index = {rule.id: number for number, rule in enumerate(all_rules())}
     rules = [
         {
             "id": rule.id,
@@ -153,7 +154,7 @@ def _sarif(traces: Sequence[Told]) -> str:
             "help": {"text": f"{rule.about}\n\nNeeds: {rule.needs}."},
             "defaultConfiguration": {"level": _LEVELS[rule.severity]},
         }
-        for rule in RULES
+        for rule in all_rules()
     ]
     unread = [told.error for told in traces if told.checked is None]
     notes = [{"level": "error", "message": {"text": error}} for error in unread]

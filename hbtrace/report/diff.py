@@ -14,7 +14,8 @@ from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.markdown import headline
 from hbtrace.report.tables import fitted, table
 from hbtrace.report.text import block, details
-from hbtrace.report.words import columns, count, is_seen, reported, short_kind, sides, tensors
+from hbtrace.report.words import columns, is_seen, reported, short_kind, sides, tensors
+from hbtrace.words import count
 
 _STATES = ("new", "moved", "persisting", "not exercised", "fixed")
 

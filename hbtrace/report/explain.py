@@ -16,7 +16,7 @@ from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.tables import table
 from hbtrace.report.text import block, page
 from hbtrace.report.triage import missing_order, window_text
-from hbtrace.report.words import count
+from hbtrace.words import count
 
 _MOST_BETWEEN: Final = 6
 _MOST_LINKS: Final = 6

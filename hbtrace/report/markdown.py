@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 
 from hbtrace.compare.findings import Finding, Verdict
 from hbtrace.compare.side_coverage import lines
-from hbtrace.report.words import columns, count, reported, short_kind, sides, tensors
+from hbtrace.report.words import columns, reported, short_kind, sides, tensors
+from hbtrace.words import count
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")
 _BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")

@@ -11,7 +11,8 @@ from hbtrace.escape import harmless
 from hbtrace.races.suppressions import suppression_block
 from hbtrace.replay.reports import Access, Report
 from hbtrace.report.tables import fitted
-from hbtrace.report.words import count, short_kind, tensors
+from hbtrace.report.words import short_kind, tensors
+from hbtrace.words import count
 
 if TYPE_CHECKING:
     from hbtrace.consequence.sampling import Judged

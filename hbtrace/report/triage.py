@@ -18,7 +18,8 @@ from hbtrace.replay.reports import Report
 from hbtrace.report.json import FORMAT, report_object
 from hbtrace.report.tables import fitted
 from hbtrace.report.text import page, spans
-from hbtrace.report.words import count, short_kind
+from hbtrace.report.words import short_kind
+from hbtrace.words import count
 
 _KNOWN: Final = (
     (re.compile(r"inp_tokens"), "inp_tokens"),

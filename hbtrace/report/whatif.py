@@ -12,10 +12,10 @@ from hbtrace.report.json import FORMAT
 from hbtrace.report.tables import fitted
 from hbtrace.report.text import page
 from hbtrace.report.triage import milliseconds, missing_order, plain_names
-from hbtrace.report.words import count
 from hbtrace.what_if.overlap import Pace
 from hbtrace.what_if.rewriting import Price
 from hbtrace.what_if.whatif import Side, WhatIf
+from hbtrace.words import count
 
 if TYPE_CHECKING:
     from hbtrace.what_if.fix import Answer, Fix

@@ -66,7 +66,3 @@ def sentence(finding: Finding) -> str:
         f"{report.kind} on {report.buffer}: {earlier} and {current} access {tensors(report.signature)}"
         " with no happens-before edge between them"
     )
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

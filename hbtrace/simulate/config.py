@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hbtrace import backends
 from hbtrace.errors import UsageError
-from hbtrace.simulate.faults import Fault, fault_named
 
 MAX_COPIES: Final = 4
 DEFAULT_RING: Final = 2
@@ -32,7 +30,7 @@ _WORDS: Final[dict[str, dict[str, Any]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class ModelDevice:
     """A device of the model: its queue's name, what it declares, and whether it computes on the host buffer type."""
 
     name: str
@@ -48,7 +46,7 @@ class Device:
         return bool(self.attributes["events"])
 
 
-def parse_device(text: str) -> Device:
+def parse_device(text: str) -> ModelDevice:
     """`NAME` or `NAME:CAPS`, CAPS being words or a backend of the table, separated by commas. Raises UsageError.
 
     `integrated` (or `host`): it computes on its host buffer type; `discrete`: it does not. Without either: the table.
@@ -72,7 +70,7 @@ def parse_device(text: str) -> Device:
         else:
             known = ", ".join(("integrated", "discrete", "host", *_WORDS))
             raise UsageError(f"--backend {text}: no capability {word!r}; they are {known}")
-    return Device(name, attributes, in_place)
+    return ModelDevice(name, attributes, in_place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ class Config:
     prompt: int = 200
     decode: int = 16
     layers: int = 4
-    devices: tuple[Device, ...] = field(default_factory=lambda: (parse_device("ROCm0"),))
+    devices: tuple[ModelDevice, ...] = field(default_factory=lambda: (parse_device("ROCm0"),))
     fault: str | None = None
     warmup: bool = True
     reuse: bool = True
@@ -100,7 +98,7 @@ class Config:
         """A device that computes asynchronously and in place on the buffer type that the CPU slot is handed."""
         return any(d.asynchronous and self.on_host(d) for d in self.devices)
 
-    def on_host(self, device: Device) -> bool:
+    def on_host(self, device: ModelDevice) -> bool:
         """Whether a device computes in place on what the CPU slot is handed.
 
         Plain CPU memory is accepted by no backend whose work goes on when the call returns: nobody would wait for it.
@@ -131,51 +129,3 @@ class Config:
     @property
     def ubatches(self) -> int:
         return -(-self.prompt // self.ubatch)
-
-
-def checked(config: Config) -> Config:
-    """The run that a fault needs, where the options leave it open. Raises UsageError where they forbid it."""
-    for name in ("ubatch", "prompt", "layers"):
-        if getattr(config, name) < 1:
-            raise UsageError(f"--{name} must be at least 1")
-    if config.fault is None:
-        return config
-    fault = fault_named(config.fault)
-    changed = fault.arrange(config)
-    lacking = next((text for holds, text in _needs(fault, changed) if not holds), None)
-    if lacking is not None:
-        raise UsageError(f"--fault {fault.name} needs {lacking}")
-    return changed
-
-
-def _needs(fault: Fault, config: Config) -> Iterator[tuple[bool, str]]:
-    """(whether a run has it, what it is) of everything without which a fault cannot show."""
-    least = config.depth + 1 if fault.name == "ring-wait-missing" else fault.ubatches
-    whole = config.prompt // config.ubatch
-    if fault.expects != "use-after-free":
-        some = all(not device.attributes["synchronous"] for device in config.devices)
-        yield some, "devices whose work is not done when the call returns"
-    for name in fault.without:
-        yield not getattr(config, name), f"a run without --{name.replace('_', '-')}"
-    if fault.first:
-        yield config.on_host(config.devices[0]), "the device with the in-place hazard as the first one"
-    if fault.last:
-        yield config.on_host(config.devices[-1]), "a device with the in-place hazard as the last one"
-    if fault.name == "buffer-freed":
-        behind = config.layers > 1 or not config.cpu_ops
-        yield behind, "a layer behind the operations of the CPU: --layers 2 or more"
-    if fault.racy or fault.flight:
-        yield not config.eval_callback, "work in flight, so no --eval-callback, which waits for each node"
-    if fault.hazard:
-        yield config.hazard, "a device with the in-place hazard, such as ROCm0:integrated"
-        yield config.depth > 1 or fault.expects == "hazard", "the ring: --ring 2 or more"
-    if fault.pipeline:
-        yield config.pipeline, "two discrete devices: --backend CUDA0 --backend CUDA1"
-    if fault.pipeline or (fault.hazard and fault.racy):
-        yield config.layers >= len(config.devices), f"a layer for each device: --layers {len(config.devices)} or more"
-    if fault.events:
-        yield all(device.events for device in config.devices), "devices with events: without them more is waited for"
-    if fault.single:
-        yield len(config.devices) == 1, "a single device: copies between devices wait for more"
-    yield whole >= least, f"{least} whole ubatches of prompt: --prompt {least * config.ubatch} or more"
-    yield config.decode >= fault.decodes, f"--decode {fault.decodes} or more"

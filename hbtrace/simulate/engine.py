@@ -10,21 +10,21 @@ from collections.abc import Callable
 import numpy as np
 
 from hbtrace.simulate.config import Config
-from hbtrace.simulate.graph import INPUTS, LOGITS, VOCABULARY, Layer, Plan, Shape
-from hbtrace.simulate.machine import Memory, Words
-from hbtrace.simulate.sched import ID, Scheduler, Site, layer_backend
-from hbtrace.simulate.tape import Tape, Tensor
+from hbtrace.simulate.graph import INPUTS, LOGITS, VOCABULARY, Layer, Plan, ShapedGraph
+from hbtrace.simulate.machine import Store, WordArray
+from hbtrace.simulate.sched import ID, Equipment, ModelScheduler, layer_backend
+from hbtrace.simulate.tape import GgmlTape, ModelTensor
 
 _WEIGHT_WORDS = 16
 _DIRECT = INPUTS[2:]
 
 
-class Engine:
+class GgmlEngine:
     """Make it, `run` it; then its tape has all rows and steps."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.tape = Tape()
+        self.tape = GgmlTape()
         self.tape.row(
             "meta", version=1, producer="hbtrace simulate ggml", engine="model of the ggml scheduler", threads="one",
             env={"GGML_SCHED_UMA_RING": str(config.ring)}, notes=_notes(config),
@@ -88,9 +88,9 @@ class Engine:
             self.caches.append(tape.buffer(name, max(1, count) * self.context, **owned, **host))
             tape.clear(self.caches[-1])
 
-    def _scheduler(self) -> Scheduler:
+    def _scheduler(self) -> ModelScheduler:
         config, tape = self.config, self.tape
-        site = Site(
+        site = Equipment(
             [*self.devices, self.cpu],
             self.host,
             self.home,
@@ -106,7 +106,7 @@ class Engine:
             "sched", id=ID, backends=site.backends, cpu_buffer_type=config.host_type, copies=config.copies,
             ring=config.depth,
         )  # fmt: skip
-        return Scheduler(tape, config, site, self._plan())
+        return ModelScheduler(tape, config, site, self._plan())
 
     def _plan(self) -> Plan:
         config, tape = self.config, self.tape
@@ -171,17 +171,17 @@ class Engine:
         """A prefill over several devices sees a longer cache with each ubatch, and its graph is built anew."""
         return phase != "prefill" or (self.config.reuse and not self.config.pipeline)
 
-    def _inputs(self, shape: Shape, phase: str) -> None:
+    def _inputs(self, shape: ShapedGraph, phase: str) -> None:
         past, tokens, tape = self._past, shape.tokens, self.tape
         rows = past + np.arange(tokens)
 
-        def words(memory: Memory) -> Words:
+        def words(memory: Store) -> WordArray:
             if phase == "decode":
                 return np.array([memory.results[-1] % VOCABULARY])
             # with no period that is one of a ubatch: equal inputs would hide that they were mixed up
             return np.asarray((rows * rows // 3 * 29 + rows) % VOCABULARY, dtype=np.int64)
 
-        values: dict[str, Callable[[Memory], Words]] = {
+        values: dict[str, Callable[[Store], WordArray]] = {
             "inp_tokens": words,
             "inp_pos": _constant(rows),
             "attn_inp_k_idxs": _constant(rows),
@@ -199,7 +199,7 @@ class Engine:
         where = self.sched.plan.layers[-1].backend
         self.tape.get_async(where, shape.logits, self.output)
 
-        def pick(memory: Memory, logits: Words) -> None:
+        def pick(memory: Store, logits: WordArray) -> None:
             if count:
                 memory.results.append(int(logits.sum()) * LOGITS + int(logits.argmax()))
 
@@ -237,13 +237,13 @@ class Engine:
         for buffer in self.home.values():
             tape.free(buffer)
         if fault == "use-after-free":
-            first: Tensor = next(iter(inputs.values()))
+            first: ModelTensor = next(iter(inputs.values()))
             tape.set(first, _constant(np.zeros(first.words, dtype=np.int64)))
         for backend in (*self.devices, self.cpu):
             tape.row("backend_free", backend=backend)
 
 
-def _constant(values: Words) -> Callable[[Memory], Words]:
+def _constant(values: WordArray) -> Callable[[Store], WordArray]:
     return lambda _: values
 
 

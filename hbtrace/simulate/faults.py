@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hbtrace.errors import UsageError
-
-if TYPE_CHECKING:
-    from hbtrace.simulate.config import Config
+from hbtrace.simulate.config import Config, parse_device
 
 ENGINE: Final = "ggml"
 
@@ -50,8 +48,6 @@ class Fault:
         if self.whole and config.prompt > config.ubatch:
             config = replace(config, prompt=config.prompt // config.ubatch * config.ubatch)
         if self.pipeline and len(config.devices) == 1:
-            from hbtrace.simulate.config import parse_device
-
             config = replace(config, devices=(parse_device("CUDA0"), parse_device("CUDA1")))
         return config
 

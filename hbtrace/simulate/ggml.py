@@ -1,6 +1,5 @@
 """`simulate ggml` as a function: a configuration in, rows of a trace and the results under schedules out.
 
-from hbtrace.simulate.ggml import Config, simulate
 run = simulate(Config(prompt=100, ubatch=16))
 run.rows, run.result("latest"), run.differing(50)
 """
@@ -15,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from hbtrace.simulate.config import Config, checked, parse_device
-from hbtrace.simulate.engine import Engine
-from hbtrace.simulate.machine import Machine, Schedule
-from hbtrace.simulate.tape import Tape
+from hbtrace.simulate.config import Config, parse_device
+from hbtrace.simulate.engine import GgmlEngine
+from hbtrace.simulate.feasible import checked
+from hbtrace.simulate.machine import QueueMachine, Schedule
+from hbtrace.simulate.tape import GgmlTape
 
 __all__ = ["Config", "Simulation", "parse_device", "simulate"]
 
@@ -28,7 +28,7 @@ class Simulation:
     """One run of the model: its trace, and what it computes."""
 
     config: Config
-    tape: Tape
+    tape: GgmlTape
     caches: list[int]
 
     @property
@@ -43,7 +43,7 @@ class Simulation:
         """
         without = self.tape.freed if without is None else without
         queues = len(self.tape.synchronous)
-        memory = Machine(self.tape.sizes, queues, Schedule(schedule, seed)).run(self.tape.steps)
+        memory = QueueMachine(self.tape.sizes, queues, Schedule(schedule, seed)).run(self.tape.steps)
         digest = sha256(np.array(memory.results, dtype=np.int64).tobytes())
         for buffer in self.caches:
             if buffer not in without:
@@ -68,7 +68,7 @@ class Simulation:
         """
         if self.config.fault is None:
             return None
-        engine = Engine(replace(self.config, fault=None))
+        engine = GgmlEngine(replace(self.config, fault=None))
         engine.run()
         twin = Simulation(engine.config, engine.tape, engine.caches)
         return twin.result(without=self.tape.freed)
@@ -76,6 +76,6 @@ class Simulation:
 
 def simulate(config: Config) -> Simulation:
     """Run the model. Raises UsageError for a configuration that cannot be, or in which its fault cannot show."""
-    engine = Engine(checked(config))
+    engine = GgmlEngine(checked(config))
     engine.run()
     return Simulation(engine.config, engine.tape, engine.caches)

@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from hbtrace.simulate.machine import PRIME, WORD, Words
-from hbtrace.simulate.tape import Node, Tape, Tensor
+from hbtrace.simulate.machine import PRIME, WORD, WordArray
+from hbtrace.simulate.tape import GgmlTape, ModelNode, ModelTensor
 
-Function = Callable[[Words, list[Words]], None]
+Function = Callable[[WordArray, list[WordArray]], None]
 
 VOCABULARY: Final = 64
 LOGITS: Final = 8
@@ -28,19 +28,19 @@ class Layer:
     """What outlives a graph: weights and cache of a layer, and its backend."""
 
     backend: int
-    weight: Tensor
-    cache: Tensor
-    view: Tensor
+    weight: ModelTensor
+    cache: ModelTensor
+    view: ModelTensor
 
 
 @dataclass(slots=True, eq=False)
-class Shape:
+class ShapedGraph:
     """The graph for ubatches of so many tokens: its inputs and nodes, and the copies that splits are fed by."""
 
     tokens: int
-    inputs: dict[str, Tensor]
-    nodes: list[Node]
-    logits: Tensor
+    inputs: dict[str, ModelTensor]
+    nodes: list[ModelNode]
+    logits: ModelTensor
     splits: list[Split] = field(default_factory=list)
 
 
@@ -49,10 +49,10 @@ class Split:
     """Nodes of one backend in a row; `feeds` are the tensors copied for it, by slot of the scheduler's copies."""
 
     backend: int
-    nodes: list[Node]
+    nodes: list[ModelNode]
     graph: int
     uid: int = 0
-    feeds: dict[Tensor, list[Tensor]] = field(default_factory=dict)
+    feeds: dict[ModelTensor, list[ModelTensor]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Plan:
     """What every shape of the graph has in common. `head` is the backend of the token look-up."""
 
     layers: list[Layer]
-    table: Tensor
-    output: Tensor
+    table: ModelTensor
+    output: ModelTensor
     head: int
     cpu: int
     cpu_ops: bool = False
@@ -69,13 +69,17 @@ class Plan:
     """The layer whose SET_ROWS is put on the CPU, wherever its cache is."""
 
 
-def build(tape: Tape, plan: Plan, inputs: dict[str, Tensor], tokens: int) -> tuple[list[Node], Tensor]:
+def build(
+    tape: GgmlTape, plan: Plan, inputs: dict[str, ModelTensor], tokens: int
+) -> tuple[list[ModelNode], ModelTensor]:
     """All nodes in order, and the result. Their outputs have no memory yet."""
-    nodes: list[Node] = []
+    nodes: list[ModelNode] = []
 
-    def node(op: str, function: Function, name: str, backend: int, *sources: Tensor, words: int = tokens) -> Tensor:
+    def node(
+        op: str, function: Function, name: str, backend: int, *sources: ModelTensor, words: int = tokens
+    ) -> ModelTensor:
         out = tape.fresh(name, words)
-        nodes.append(Node(op, out, list(sources), function, backend))
+        nodes.append(ModelNode(op, out, list(sources), function, backend))
         return out
 
     positions = inputs["inp_pos"]
@@ -86,7 +90,7 @@ def build(tape: Tape, plan: Plan, inputs: dict[str, Tensor], tokens: int) -> tup
         norm = node("RMS_NORM", rms_norm, f"norm-{index}", here, last, layer.weight)
         keys = node("MUL_MAT", key, f"Kcur-{index}", here, norm, layer.weight, positions)
         writer = plan.cpu if index == plan.split_off else here
-        nodes.append(Node("SET_ROWS", layer.view, [keys, inputs["attn_inp_k_idxs"], layer.view], set_rows, writer))
+        nodes.append(ModelNode("SET_ROWS", layer.view, [keys, inputs["attn_inp_k_idxs"], layer.view], set_rows, writer))
         mask = inputs["attn_inp_kq_mask"]
         seen = node("FLASH_ATTN_EXT", attention, f"kqv_out-{index}", here, norm, layer.view, mask, *extra)
         last = node("ADD", add, f"l_out-{index}", here, seen, last)
@@ -101,44 +105,44 @@ def build(tape: Tape, plan: Plan, inputs: dict[str, Tensor], tokens: int) -> tup
     )
 
 
-def get_rows(out: Words, sources: list[Words]) -> None:
+def get_rows(out: WordArray, sources: list[WordArray]) -> None:
     table, tokens = sources
     out[:] = table[tokens % VOCABULARY]
 
 
-def rms_norm(out: Words, sources: list[Words]) -> None:
+def rms_norm(out: WordArray, sources: list[WordArray]) -> None:
     out[:] = (sources[0] * 3 + sources[1][0] + 1) % PRIME
 
 
-def key(out: Words, sources: list[Words]) -> None:
+def key(out: WordArray, sources: list[WordArray]) -> None:
     norm, weight, positions = sources
     out[:] = (norm * weight[0] + positions) % PRIME
 
 
-def set_rows(out: Words, sources: list[Words]) -> None:
+def set_rows(out: WordArray, sources: list[WordArray]) -> None:
     keys, rows = sources[:2]
     out[rows % len(out)] = keys
 
 
-def attention(out: Words, sources: list[Words]) -> None:
+def attention(out: WordArray, sources: list[WordArray]) -> None:
     norm, cache, mask = sources[:3]
     seen = np.cumsum(cache) % PRIME
     out[:] = (norm + seen[(mask - 1) % len(cache)] + sum(sources[3:])) % PRIME
 
 
-def add(out: Words, sources: list[Words]) -> None:
+def add(out: WordArray, sources: list[WordArray]) -> None:
     out[:] = (sources[0] * 5 + sources[1]) % PRIME
 
 
-def scale(out: Words, sources: list[Words]) -> None:
+def scale(out: WordArray, sources: list[WordArray]) -> None:
     out[:] = sources[0] * 7 % PRIME
 
 
-def square(out: Words, sources: list[Words]) -> None:
+def square(out: WordArray, sources: list[WordArray]) -> None:
     out[:] = sources[0] * sources[0] % PRIME
 
 
-def result(out: Words, sources: list[Words]) -> None:
+def result(out: WordArray, sources: list[WordArray]) -> None:
     last, rows, weight = sources
     out[:] = (last[rows[0] % len(last)] * (weight[:LOGITS] + 1) + weight[:LOGITS]) % PRIME
 
@@ -163,28 +167,28 @@ class Pool:
 
 
 @dataclass(slots=True)
-class Memory:
+class Intermediates:
     """Where intermediate tensors go: behind word `start` of the buffer that is a backend's `home`."""
 
     home: dict[int, int]
     start: dict[int, int]
-    quarantined: Callable[[Tensor, list[Node]], bool]
+    quarantined: Callable[[ModelTensor, list[ModelNode]], bool]
 
 
-def consumers(nodes: Sequence[Node]) -> dict[Tensor, list[Node]]:
+def consumers(nodes: Sequence[ModelNode]) -> dict[ModelTensor, list[ModelNode]]:
     """Who reads each tensor, in order."""
-    found: dict[Tensor, list[Node]] = {}
+    found: dict[ModelTensor, list[ModelNode]] = {}
     for node in nodes:
         for source in node.sources:
             found.setdefault(source.owner, []).append(node)
     return found
 
 
-def take_memory(tape: Tape, nodes: Sequence[Node], memory: Memory) -> None:
+def take_memory(tape: GgmlTape, nodes: Sequence[ModelNode], memory: Intermediates) -> None:
     """Place the outputs of the nodes. A tensor's memory returns behind its last consumer, unless it is quarantined."""
     pools = {buffer: Pool(word) for buffer, word in memory.start.items()}
     readers = consumers(nodes)
-    placed: set[Tensor] = set()
+    placed: set[ModelTensor] = set()
     for node in nodes:
         out = node.out
         if not node.aliases:

@@ -26,24 +26,24 @@ POISON: Final = 48879
 
 SCHEDULES: Final = ("in-order", "latest", "random")
 
-Words = npt.NDArray[np.int64]
+WordArray = npt.NDArray[np.int64]
 Need = tuple[int, int]
 """(queue, number of its items that must be done)"""
 
 
 @dataclass(slots=True)
-class Memory:
+class Store:
     """The words of each buffer, and what the host has read of them as results."""
 
-    buffers: dict[int, Words] = field(default_factory=dict)
+    buffers: dict[int, WordArray] = field(default_factory=dict)
     results: list[int] = field(default_factory=list)
 
-    def view(self, place: Place) -> Words:
+    def view(self, place: WordSpan) -> WordArray:
         return self.buffers[place.buffer][place.word : place.word + place.words]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WordSpan:
     """Words of a buffer."""
 
     buffer: int
@@ -51,15 +51,15 @@ class Place:
     words: int
 
 
-Action = Callable[[Memory], None]
+StoreAction = Callable[[Store], None]
 
 
 @dataclass(slots=True)
-class Step:
+class Task:
     """Something the host does (queue -1), or an item that it puts into a queue."""
 
     queue: int
-    action: Action | None
+    action: StoreAction | None
     needs: tuple[Need, ...] = ()
 
 
@@ -86,17 +86,17 @@ class Schedule:
         return count
 
 
-class Machine:
+class QueueMachine:
     """One run of a list of steps."""
 
     def __init__(self, sizes: dict[int, int], queues: int, schedule: Schedule) -> None:
         """sizes: words by buffer."""
-        self.memory = Memory({buffer: np.zeros(words, dtype=np.int64) for buffer, words in sizes.items()})
-        self._items: list[list[Step]] = [[] for _ in range(queues)]
+        self.memory = Store({buffer: np.zeros(words, dtype=np.int64) for buffer, words in sizes.items()})
+        self._items: list[list[Task]] = [[] for _ in range(queues)]
         self._done = [0] * queues
         self._schedule = schedule
 
-    def run(self, steps: Iterable[Step]) -> Memory:
+    def run(self, steps: Iterable[Task]) -> Store:
         """Do all steps, then whatever is left in the queues."""
         for step in steps:
             if step.queue >= 0:

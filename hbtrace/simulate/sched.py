@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hbtrace.simulate.config import Config
-from hbtrace.simulate.graph import INPUTS, Layer, Memory, Plan, Shape, Split, build, take_memory
+from hbtrace.simulate.graph import INPUTS, Intermediates, Layer, Plan, ShapedGraph, Split, build, take_memory
 from hbtrace.simulate.machine import WORD
-from hbtrace.simulate.tape import Node, Tape, Tensor
+from hbtrace.simulate.tape import GgmlTape, ModelNode, ModelTensor
 
 ID = 0
 """The only scheduler of a run."""
 
 
 @dataclass(slots=True)
-class Site:
+class Equipment:
     """What the scheduler works with: backend ids, in priority order with the CPU last, and their buffers."""
 
     backends: list[int]
@@ -40,18 +40,18 @@ class Site:
 
 
 @dataclass(slots=True)
-class Scheduler:
+class ModelScheduler:
     """`allocate` or `reuse` (and `prepare`), write the inputs, `compute`."""
 
-    tape: Tape
+    tape: GgmlTape
     config: Config
-    site: Site
+    site: Equipment
     plan: Plan
     slot: int = 0
     in_flight: bool = False
     """A compute was issued that nobody waited for since: what the ring rotates by."""
-    current: Shape | None = None
-    _shapes: dict[int, Shape] = field(default_factory=dict)
+    current: ShapedGraph | None = None
+    _shapes: dict[int, ShapedGraph] = field(default_factory=dict)
     _events: dict[tuple[int, int], int] = field(default_factory=dict)
     _pending_reads: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
     """By bytes [lo, hi) of the host buffer, inputs left out: asynchronous backends that may still read them in place,
@@ -76,7 +76,7 @@ class Scheduler:
                     self.tape.synchronize(backend)
         self.in_flight = False
 
-    def allocate(self, tokens: int) -> Shape:
+    def allocate(self, tokens: int) -> ShapedGraph:
         """Split and allocate the graph for so many tokens. Enters the next slot of the ring, or of the copies."""
         shape = self._shapes.get(tokens) or self._new_shape(tokens)
         rotated = self._next_slot()
@@ -138,7 +138,7 @@ class Scheduler:
         self.slot = (self.slot + 1) % slots
         return True
 
-    def _enter(self, shape: Shape, *, wait: bool, define: bool = True) -> None:
+    def _enter(self, shape: ShapedGraph, *, wait: bool, define: bool = True) -> None:
         """The slot's inputs become those of the graph, once its last compute is done."""
         if self.config.depth and wait and self.config.fault != "ring-wait-missing":
             for backend in sorted(self.site.asynchronous):
@@ -164,7 +164,7 @@ class Scheduler:
 
     # splits
 
-    def _new_shape(self, tokens: int) -> Shape:
+    def _new_shape(self, tokens: int) -> ShapedGraph:
         """Build, split and place the graph for so many tokens."""
         tape, width = self.tape, self.config.ubatch
         inputs = {
@@ -173,8 +173,8 @@ class Scheduler:
         }
         nodes, logits = build(tape, self.plan, inputs, tokens)
         start = {buffer: self.feed_words(buffer) for buffer in self.site.home.values()}
-        take_memory(tape, nodes, Memory(self.site.home, start, self._quarantined))
-        shape = Shape(tokens, inputs, nodes, logits)
+        take_memory(tape, nodes, Intermediates(self.site.home, start, self._quarantined))
+        shape = ShapedGraph(tokens, inputs, nodes, logits)
         for node in nodes:
             if not shape.splits or shape.splits[-1].backend != node.backend:
                 shape.splits.append(Split(node.backend, [], tape.new_graph()))
@@ -185,13 +185,13 @@ class Scheduler:
         self._shapes[tokens] = shape
         return shape
 
-    def _quarantined(self, tensor: Tensor, readers: list[Node]) -> bool:
+    def _quarantined(self, tensor: ModelTensor, readers: list[ModelNode]) -> bool:
         """Whether memory stays out of reuse: an asynchronous backend reads it in place."""
         if self.config.fault == "quarantine-off" or tensor.buffer != self.site.host:
             return False
         return any(r.backend in self.site.asynchronous and self._usable(tensor, r.backend) for r in readers)
 
-    def _usable(self, tensor: Tensor, backend: int) -> bool:
+    def _usable(self, tensor: ModelTensor, backend: int) -> bool:
         return tensor.buffer in self.site.accepts[backend]
 
     def feed_words(self, buffer: int) -> int:
@@ -223,7 +223,7 @@ class Scheduler:
                 for slot in range(self.config.copies)
             ]  # fmt: skip
 
-    def _fed(self, split: Split) -> list[Node]:
+    def _fed(self, split: Split) -> list[ModelNode]:
         """The nodes of a split, reading the copies of the present slot."""
         slot = self.slot % self.config.copies
         return [
@@ -304,7 +304,7 @@ class Scheduler:
                 readers.pop(backend, None)
 
 
-def _span(tensor: Tensor) -> tuple[int, int]:
+def _span(tensor: ModelTensor) -> tuple[int, int]:
     return tensor.offset, tensor.offset + tensor.words * WORD
 
 
@@ -313,4 +313,4 @@ def layer_backend(index: int, layers: int, devices: int) -> int:
     return index * devices // layers
 
 
-__all__ = ["Layer", "Scheduler", "Site", "layer_backend"]
+__all__ = ["Equipment", "Layer", "ModelScheduler", "layer_backend"]

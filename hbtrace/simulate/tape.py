@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from hbtrace.simulate.machine import POISON, WORD, Action, Memory, Need, Place, Step, Words
+from hbtrace.simulate.machine import POISON, WORD, Need, Store, StoreAction, Task, WordArray, WordSpan
+from hbtrace.trace.vocabulary import TABLED, EventRow
 
-Row = dict[str, Any]
+_OUTSIDE: Final = TABLED | {"ubatch"}
+"""What carries no number of a ubatch: definitions outlive it, and the marker has a key of its own."""
 
 
 @dataclass(slots=True, eq=False)
-class Tensor:
+class ModelTensor:
     """A tensor of the model; `buffer` and `offset` (bytes) change when it is re-pointed."""
 
     id: int
@@ -23,27 +25,27 @@ class Tensor:
     words: int
     buffer: int = -1
     offset: int = 0
-    root: Tensor | None = None
+    root: ModelTensor | None = None
     input: bool = False
 
     @property
-    def place(self) -> Place:
-        return Place(self.buffer, self.offset // WORD, self.words)
+    def place(self) -> WordSpan:
+        return WordSpan(self.buffer, self.offset // WORD, self.words)
 
     @property
-    def owner(self) -> Tensor:
+    def owner(self) -> ModelTensor:
         """The tensor whose bytes these are."""
         return self.root or self
 
 
 @dataclass(slots=True)
-class Node:
+class ModelNode:
     """One operation: `function` makes the output's words of its sources'; an aliasing node changes them in place."""
 
     op: str
-    out: Tensor
-    sources: list[Tensor]
-    function: Callable[[Words, list[Words]], None]
+    out: ModelTensor
+    sources: list[ModelTensor]
+    function: Callable[[WordArray, list[WordArray]], None]
     backend: int = -1
 
     @property
@@ -52,11 +54,11 @@ class Node:
 
 
 @dataclass(slots=True)
-class Tape:
+class GgmlTape:
     """Rows and steps so far. Queues are numbered as their backends; events are known by their id."""
 
-    rows: list[Row] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    rows: list[EventRow] = field(default_factory=list)
+    steps: list[Task] = field(default_factory=list)
     sizes: dict[int, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     """Of the backends."""
@@ -71,12 +73,12 @@ class Tape:
     _events: int = 0
     _issued: list[int] = field(default_factory=list)
     _records: dict[int, Need] = field(default_factory=dict)
-    _captured: dict[tuple[int, int], list[tuple[Place, list[Place]]]] = field(default_factory=dict)
+    _captured: dict[tuple[int, int], list[tuple[WordSpan, list[WordSpan]]]] = field(default_factory=dict)
 
-    def row(self, ev: str, **keys: Any) -> Row:
+    def row(self, ev: str, **keys: Any) -> EventRow:
         """Write a row; ubatch and split are added where they stand."""
         made = {"ev": ev, **keys}
-        if self.ubatch >= 0 and ev not in ("ubatch", "backend", "buffer", "tensor", "graph", "sched"):
+        if self.ubatch >= 0 and ev not in _OUTSIDE:
             made["ubatch"] = self.ubatch
         if self.split >= 0 and ev not in ("tensor", "graph"):
             made["split"] = self.split
@@ -101,7 +103,7 @@ class Tape:
         self.row("buffer", id=ident, name=name, size=words * WORD, **attributes)
         return ident
 
-    def tensor(self, name: str, words: int, buffer: int, word: int, **keys: Any) -> Tensor:
+    def tensor(self, name: str, words: int, buffer: int, word: int, **keys: Any) -> ModelTensor:
         """A new tensor, defined in the trace at once. `root`: what it is a view of; `input`: a graph input."""
         made = self.fresh(name, words)
         made.buffer, made.offset = buffer, word * WORD
@@ -109,14 +111,14 @@ class Tape:
         self.define(made)
         return made
 
-    def fresh(self, name: str, words: int) -> Tensor:
+    def fresh(self, name: str, words: int) -> ModelTensor:
         """A tensor without memory, which the trace does not know yet."""
         self._tensors += 1
-        return Tensor(self._tensors - 1, name, words)
+        return ModelTensor(self._tensors - 1, name, words)
 
-    def define(self, tensor: Tensor) -> None:
+    def define(self, tensor: ModelTensor) -> None:
         """Say where a tensor lies from here on."""
-        keys: Row = {"offset": tensor.offset, "size": tensor.words * WORD}
+        keys: EventRow = {"offset": tensor.offset, "size": tensor.words * WORD}
         if tensor.root is not None:
             keys["view_of"] = tensor.root.id
         if tensor.input:
@@ -127,7 +129,7 @@ class Tape:
         self._graphs += 1
         return self._graphs - 1
 
-    def graph(self, ident: int, uid: int, nodes: Sequence[Node]) -> None:
+    def graph(self, ident: int, uid: int, nodes: Sequence[ModelNode]) -> None:
         listed = [
             {
                 "op": node.op,
@@ -147,23 +149,23 @@ class Tape:
 
     # host accesses
 
-    def set(self, tensor: Tensor, values: Callable[[Memory], Words], *, direct: bool = False) -> None:
+    def set(self, tensor: ModelTensor, values: Callable[[Store], WordArray], *, direct: bool = False) -> None:
         """The host writes a tensor, by the interface or through `tensor->data`."""
         place = tensor.place
         self.row("set_direct" if direct else "tensor_set", tensor=tensor.id, size=place.words * WORD)
 
-        def write(memory: Memory) -> None:
+        def write(memory: Store) -> None:
             memory.view(place)[:] = values(memory)
 
         self._host(write, () if direct else self._drained(place.buffer, "set"))
 
-    def read(self, tensor: Tensor, then: Callable[[Memory, Words], None]) -> None:
+    def read(self, tensor: ModelTensor, then: Callable[[Store, WordArray], None]) -> None:
         """The host reads a tensor through `tensor->data`."""
         place = tensor.place
         self.row("get_direct", tensor=tensor.id)
         self._host(lambda memory: then(memory, memory.view(place)))
 
-    def copy(self, src: Tensor, dst: Tensor) -> None:
+    def copy(self, src: ModelTensor, dst: ModelTensor) -> None:
         """A blocking copy."""
         self.row("tensor_copy", src={"tensor": src.id}, dst={"tensor": dst.id})
         self._host(_moved(src.place, dst.place), self._drained(src.buffer, "get") + self._drained(dst.buffer, "set"))
@@ -179,7 +181,7 @@ class Tape:
 
     # queued work
 
-    def compute(self, backend: int, graph: int, uid: int, nodes: Sequence[Node]) -> None:
+    def compute(self, backend: int, graph: int, uid: int, nodes: Sequence[ModelNode]) -> None:
         """Run a graph. A backend captures the addresses of a uid when it first sees it, and trusts them afterwards."""
         self.row("compute", backend=backend, graph=graph)
         places = [(node.out.place, [source.place for source in node.sources]) for node in nodes]
@@ -187,13 +189,15 @@ class Tape:
             places = self._captured.setdefault((backend, uid), places)
         functions = [node.function for node in nodes]
 
-        def work(memory: Memory) -> None:
+        def work(memory: Store) -> None:
             for function, (out, sources) in zip(functions, places, strict=True):
                 function(memory.view(out), [memory.view(source) for source in sources])
 
         self._issue(backend, work)
 
-    def copy_async(self, src_backend: int, dst_backend: int, src: Tensor, dst: Tensor, *, after_dst: bool) -> None:
+    def copy_async(
+        self, src_backend: int, dst_backend: int, src: ModelTensor, dst: ModelTensor, *, after_dst: bool
+    ) -> None:
         """A copy that runs on the source's queue; the destination's queue waits for it."""
         self.row(
             "copy_async", backend=dst_backend, src_backend=src_backend, src={"tensor": src.id}, dst={"tensor": dst.id},
@@ -203,7 +207,7 @@ class Tape:
         self._issue(src_backend, _moved(src.place, dst.place), needs)
         self._wait(dst_backend, (src_backend, self._issued[src_backend]))
 
-    def get_async(self, backend: int, tensor: Tensor, into: Tensor) -> None:
+    def get_async(self, backend: int, tensor: ModelTensor, into: ModelTensor) -> None:
         self.row("get_async", backend=backend, tensor=tensor.id, host_range={"tensor": into.id})
         self._issue(backend, _moved(tensor.place, into.place))
 
@@ -236,8 +240,8 @@ class Tape:
 
     # inside
 
-    def _host(self, action: Action | None, needs: tuple[Need, ...] = ()) -> None:
-        self.steps.append(Step(-1, action, needs))
+    def _host(self, action: StoreAction | None, needs: tuple[Need, ...] = ()) -> None:
+        self.steps.append(Task(-1, action, needs))
 
     def _drained(self, buffer: int, kind: str) -> tuple[Need, ...]:
         """A blocking access waits for the queue that owns the buffer, if that drains."""
@@ -248,15 +252,15 @@ class Tape:
         if need[0] != backend:
             self._issue(backend, None, (need,))
 
-    def _issue(self, backend: int, action: Action | None, needs: tuple[Need, ...] = ()) -> None:
-        self.steps.append(Step(backend, action, needs))
+    def _issue(self, backend: int, action: StoreAction | None, needs: tuple[Need, ...] = ()) -> None:
+        self.steps.append(Task(backend, action, needs))
         self._issued[backend] += 1
         if self.synchronous[backend]:
             self._host(None, ((backend, self._issued[backend]),))
 
 
-def _moved(src: Place, dst: Place) -> Action:
-    def move(memory: Memory) -> None:
+def _moved(src: WordSpan, dst: WordSpan) -> StoreAction:
+    def move(memory: Store) -> None:
         memory.view(dst)[:] = memory.view(src)
 
     return move

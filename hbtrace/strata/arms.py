@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from hbtrace.strata.logs.run import Log, LoggedRequest
 
-Verdict = Literal["equal", "differs", "missing", "not comparable"]
+Equality = Literal["equal", "differs", "missing", "not comparable"]
 
 STALE: Final = "stale"
 """Cells past the end: told apart, for nothing should read them."""
@@ -25,7 +25,7 @@ class RequestVerdict:
 
     run: int
     request: int
-    verdict: Verdict
+    verdict: Equality
     first: str = ""
     stale: bool = False
     """The stale cells differ, and nothing else."""
@@ -68,7 +68,7 @@ class ArmsVerdict:
     """Why the arms are not what they should be: no engagement line, other settings."""
     notes: list[str] = field(default_factory=list)
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: Equality) -> int:
         return sum(found.verdict == verdict for found in self.requests)
 
     @property
@@ -120,7 +120,7 @@ def _request(run: int, number: int, off: LoggedRequest, on: LoggedRequest) -> Re
     return RequestVerdict(run, number, verdict, first, _item(off, on) == STALE, replied, hashed, _drafts(off, on))
 
 
-def _told(off: LoggedRequest, on: LoggedRequest, *, replied: bool, hashed: bool) -> tuple[Verdict, str]:
+def _told(off: LoggedRequest, on: LoggedRequest, *, replied: bool, hashed: bool) -> tuple[Equality, str]:
     """The verdict on a request that both runs have, and what it names."""
     if off.error and on.error:
         return "not comparable", "both failed"

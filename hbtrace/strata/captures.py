@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from hbtrace import importers
 from hbtrace.errors import TraceError
 from hbtrace.importers.source import chunks, cut_off
+from hbtrace.strata.registration import LOG
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hbtrace.strata.logs.importer import Settings
+    from hbtrace.strata.logs.importer import LogSettings
 
 
 @dataclass(slots=True)
@@ -21,7 +22,7 @@ class StrataCaptures:
     """The captures of one Strata run as a trace, with what no log tells."""
 
     paths: Sequence[str]
-    settings: Settings
+    settings: LogSettings
     rows: int = 0
     dropped_bytes: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -32,7 +33,7 @@ class StrataCaptures:
 
     @property
     def kind(self) -> str:
-        return importers.STRATA_LOG
+        return LOG
 
     @property
     def partial(self) -> bool:
@@ -49,7 +50,7 @@ class StrataCaptures:
             for rows in chunks(events_of(logs, self.settings, self.warnings)):
                 self.rows += len(rows)
                 yield batch_from_rows(rows)
-            self.dropped_bytes = cut_off(importers.STRATA_LOG, self.paths, self.warnings)
+            self.dropped_bytes = cut_off(LOG, self.paths, self.warnings)
         except OSError as error:
             raise TraceError(f"{error.filename or self.path}: cannot be read: {error.strerror}") from None
         except CaptureError:  # it names the one that is wrong

@@ -21,9 +21,11 @@ from hbtrace.trace.schema import SCHEMA
 
 __all__ = [
     "batch_from_rows", "column_from_values", "dumps", "kept", "kept_of_element", "loads", "nulls", "present",
-    "rows_from_batch", "rows_with_extra",
+    "rows_from_batch", "rows_not_fitting",
 ]  # fmt: skip
 
+_OBJECTS: Final = frozenset(key for event in v.EVENTS.values() for key, kind in event.keys.items() if kind == v.JSON)
+"""Keys that have no column and a type all the same."""
 _BITS: Final = 40
 """So many columns are added to a code of at most 16 bits before it is made small again."""
 
@@ -45,7 +47,8 @@ def column_from_values(key: str, values: Sequence[Any]) -> tuple[pa.Array, Unfit
 def rows_from_batch(batch: pa.RecordBatch, *, fitting: bool = False) -> list[dict[str, Any]]:
     """The rows of a canonical batch as JSON has them: `ev` first, absent keys absent.
 
-    fitting: as the replay reads them, a value of the wrong type is absent, in a range or node as well.
+    fitting: as the replay reads them. A value of the wrong type is absent, in a range or node as well, and so is an
+    element of a list that is none of what the list holds.
     """
     columns = {key: batch.column(key) for key in v.COLUMNS}
     rows = _objects(columns, v.COLUMNS, batch.num_rows, fitting)
@@ -54,29 +57,36 @@ def rows_from_batch(batch: pa.RecordBatch, *, fitting: bool = False) -> list[dic
     return rows
 
 
-def rows_with_extra(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The rows of which something may stand in an `extra`, of their own or of a range or node."""
+def rows_not_fitting(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The rows that may be others when they are read as fitting: all such are among them."""
     found = batch.column("extra").is_valid()
     for key, kind in v.COLUMNS.items():
-        if kind in (v.RANGE, v.RANGES, v.NODES) and _holds_extra(batch.column(key)):
+        if kind in (v.RANGE, v.RANGES, v.NODES, v.INTS, v.STRS) and _holds_unfit(batch.column(key)):
             found = pc.or_(found, batch.column(key).is_valid())
     numbers: npt.NDArray[np.int64] = np.flatnonzero(found.to_numpy(zero_copy_only=False))
     return numbers
 
 
-def _holds_extra(column: pa.Array) -> bool:
+def _holds_unfit(column: pa.Array) -> bool:
+    """Whether a range, a node or an element of a list has an `extra` or is null."""
     if pa.types.is_list(column.type):
         column = column.flatten()
+        if column.null_count:
+            return True
     if not pa.types.is_struct(column.type):
         return False
     if column.field("extra").null_count < len(column):
         return True
-    return any(_holds_extra(column.field(index)) for index in range(column.type.num_fields))
+    return any(_holds_unfit(column.field(index)) for index in range(column.type.num_fields))
 
 
 def _others(extra: dict[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Without the values that have no place in their columns."""
-    return {key: value for key, value in extra.items() if key not in kinds}
+    """Without the values that have no place in their columns, and objects of events that are none."""
+    return {
+        key: value
+        for key, value in extra.items()
+        if key not in kinds and (key not in _OBJECTS or isinstance(value, dict))
+    }
 
 
 def kept(text: str) -> dict[str, Any]:
@@ -110,7 +120,14 @@ def _objects(
         picked = [map(values[key].__getitem__, place[key][rows].tolist()) for key in keys]
         for row, one in zip(rows.tolist(), zip(*picked, strict=True), strict=False):  # no keys at all: nothing to do
             objects[row] = dict(zip(keys, one, strict=True))
+    for key in used if fitting else ():
+        if kinds[key] == v.RANGE and None in values[key]:
+            objects = [_without_none(one, key) for one in objects]
     return objects
+
+
+def _without_none(one: dict[str, Any], key: str) -> dict[str, Any]:
+    return one if one.get(key, key) is not None else {name: value for name, value in one.items() if name != key}
 
 
 def _alike(present: list[npt.NDArray[np.bool_]], count: int) -> list[npt.NDArray[np.int64]]:
@@ -135,25 +152,28 @@ def _values(column: pa.Array, kind: str, fitting: bool) -> list[Any]:
         return list(map(words.__getitem__, column.indices.to_numpy().tolist()))
     if kind == v.RANGE:
         return _elements(column, v.RANGE_KEYS, fitting)
-    if kind not in (v.RANGES, v.NODES, v.INTS):
+    if kind not in (v.RANGES, v.NODES, v.INTS, v.STRS):
         plain: list[Any] = column.to_pylist()
         return plain
     bounds = [0, *np.cumsum(column.value_lengths().to_numpy()).tolist()]
     inner = column.flatten()
     keys = {v.RANGES: v.RANGE_KEYS, v.NODES: v.NODE_KEYS}.get(kind)
     flat = inner.to_pylist() if keys is None else _elements(inner, keys, fitting)
-    return [flat[low:high] for low, high in pairwise(bounds)]
+    lists = [flat[low:high] for low, high in pairwise(bounds)]
+    if fitting and (inner.null_count or None in flat):
+        return [[element for element in one if element is not None] for one in lists]
+    return lists
 
 
 def _elements(structs: pa.StructArray, keys: Mapping[str, str], fitting: bool) -> list[Any]:
-    """Ranges or nodes; null elements, and what is no object, as JSON had it."""
+    """Ranges or nodes. Null elements, and what is no object, are as JSON had it; fitting: None."""
     objects: list[Any] = list(_objects({key: structs.field(key) for key in keys}, keys, len(structs), fitting))
     for place, text in present(structs.field("extra")):
         extra = kept_of_element(text)
         if isinstance(extra, dict):
             objects[place] |= _others(extra, keys) if fitting else extra
         else:
-            objects[place] = extra
+            objects[place] = None if fitting else extra
     if structs.null_count:
         for place in np.flatnonzero(structs.is_null().to_numpy(zero_copy_only=False)).tolist():
             objects[place] = None

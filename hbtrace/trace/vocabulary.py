@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
+
+EventRow = dict[str, Any]
+"""One row of a trace as JSON has it: `ev` and its keys. What the event of that name is, `EVENTS` says."""
 
 SUFFIXES: Final = (".arrow", ".arrows", ".jsonl")
 """Of files that hold a trace: Arrow IPC as a file and as a stream, and JSON Lines."""
@@ -196,6 +199,8 @@ def _those(which: Callable[[Event], bool]) -> frozenset[str]:
 
 # Named sets of events. None is listed by hand: whoever adds a row to the table has told all of them.
 DEFINITIONS: Final = _those(lambda e: e.role == "definition")
+TABLED: Final = _those(lambda e: e.role == "definition" and "id" in e.keys)
+"""Definitions that give a meaning to an id: of each the newest counts."""
 ACCESSES: Final = _those(lambda e: e.role == "access")
 EDGES: Final = _those(lambda e: e.role == "edge")
 MARKERS: Final = _those(lambda e: e.role == "marker")
@@ -213,6 +218,8 @@ DIRECT: Final = _those(lambda e: e.runner == "host" and e.accesses[0].where == O
 """Through `tensor->data`, no call of a backend."""
 HOST_WAITS: Final = _those(lambda e: e.edge in ("synchronize", "host waits"))
 """The host waits for queues."""
+EVENT_WAITS: Final = _those(lambda e: e.edge in ("queue waits", "host waits"))
+"""Somebody waits for what an event was recorded behind."""
 WAITS: Final = HOST_WAITS | _those(lambda e: e.edge in ("queue waits", "acquire"))
 """Somebody learns what others did."""
 

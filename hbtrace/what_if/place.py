@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from hbtrace.errors import UsageError
+from hbtrace.replay.tables import tensors_of
 from hbtrace.what_if.rewriting import Entry, Ruling, Wants, inserted
 from hbtrace.what_if.state import (
     INSERTED,
@@ -20,7 +21,6 @@ from hbtrace.what_if.state import (
     State,
     Uses,
     raw_of,
-    tensors_of,
 )
 
 _CHANGING = frozenset({"tensor", "buffer", "graph"})
@@ -102,7 +102,7 @@ class Place(Ruling):
         """Whether a compute's graph has nodes that move, and somewhere to move to."""
         graph = event.get("graph", -1)
         if graph not in cuts:
-            cuts[graph] = self._parts(state.graphs.get(graph, ()), state)
+            cuts[graph] = self._parts(state.nodes(graph), state)
         moves = any(part.moved for part in cuts[graph])
         own = event.get("backend")
         return moves and isinstance(own, int) and self._target(state) not in (-1, own)

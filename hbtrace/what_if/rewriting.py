@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from hbtrace.trace.rows import batch_from_rows, rows_from_batch, rows_with_extra
+from hbtrace.trace.rows import batch_from_rows, rows_from_batch, rows_not_fitting
 from hbtrace.what_if.state import Event, State
 
 Entry = tuple[int, Event]
@@ -104,7 +104,7 @@ def entries_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
 
 def _conformed(batch: pa.RecordBatch) -> list[Event]:
     events = rows_from_batch(batch, fitting=True)
-    numbers = rows_with_extra(batch)
+    numbers = rows_not_fitting(batch)
     if len(numbers):
         for number, whole in zip(numbers.tolist(), rows_from_batch(batch.take(pa.array(numbers))), strict=True):
             event = events[number]

@@ -187,7 +187,7 @@ class _Rotation:
         for ident, uid in list(self._state.uids.items()):
             if uid and any(map(self._is_input, self._state.read({"ev": "compute", "graph": ident}))):
                 self._uid += 1
-                stamped: Event = {"ev": "graph", "id": ident, "uid": self._uid, "nodes": self._state.graphs[ident]}
+                stamped: Event = {"ev": "graph", "id": ident, "uid": self._uid, "nodes": self._state.nodes(ident)}
                 self._state.take(stamped)
                 yield INSERTED, stamped
 

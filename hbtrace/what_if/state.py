@@ -1,6 +1,6 @@
-"""What the definitions of a trace say at a place of its stream, what each event touches, and what is still in flight.
+"""What each event touches at a place of a trace's stream, and what is still in flight there.
 
-It is for rules that change a stream (`draft.py`): events may be whole, or have only what a rule asked to see.
+It is for rules that change a stream (`rewriting.py`): events may be whole, or have only what a rule asked to see.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from hbtrace.replay.names import follow
+from hbtrace.replay.tables import Tables, tensors_of
 from hbtrace.trace.columns import ABSENT, Range
-from hbtrace.trace.vocabulary import ACCESSES, EDGES, EVENTS, GRAPH, HOST_WRITES, OWN, QUEUED, WHOLE
+from hbtrace.trace.vocabulary import ACCESSES, EDGES, EVENTS, GRAPH, HOST_WRITES, OWN, QUEUED, TABLED, WHOLE, EventRow
 
-Event = dict[str, Any]
+Event = EventRow
 
 INSERTED: Final = -1
 PREPARING: Final = HOST_WRITES | {"set_async"}
@@ -40,8 +40,6 @@ PART: Final = " part"
 Span = tuple[int, int, int]
 """(first, end, how many the whole graph has): numbers of accesses, in the order in which the nodes list them."""
 
-_TAKEN: Final = {ev: EVENTS[ev].needs for ev in ("backend", "buffer", "tensor", "graph")}
-"""The definitions that `State` keeps, and what they cannot do without."""
 _FIRST_OWN: Final = 1 << 40
 """Ids from here on are given out by rules: recorders count from 0, or use addresses, which are larger."""
 _LANE_BITS: Final = 30
@@ -51,16 +49,12 @@ Known = dict[int, int]
 
 
 @dataclass(slots=True)
-class State:
+class State(Tables):
     """What definitions say at a place of the stream, and what work each host thread has not waited for.
 
     What is known of queues is what was waited for directly: not what a queue had waited for that was waited for.
     """
 
-    backends: dict[int, Event] = field(default_factory=dict)
-    buffers: dict[int, Event] = field(default_factory=dict)
-    tensors: dict[int, Event] = field(default_factory=dict)
-    graphs: dict[int, list[Event]] = field(default_factory=dict)
     issued: dict[int, int] = field(default_factory=dict)
     """Pieces of work issued so far, by backend id."""
     waited: dict[int, Known] = field(default_factory=dict)
@@ -78,23 +72,17 @@ class State:
 
     def take(self, event: Event, row: int = INSERTED) -> None:
         """One event more. row: 0 for the one that may say how threads are."""
-        ev = event.get("ev")
-        ident = event.get("id", -1)
+        ev = str(event.get("ev"))
         if ev == "meta" and row == 0:
             self.threads = self.threads or event.get("threads")
-        elif ev in _TAKEN and (ident == -1 or any(key not in event for key in _TAKEN[ev])):
-            return  # it lacks what it cannot do without: the replay skips it, too
+        elif ev in TABLED and not self.define(ev, event):
+            return
         elif ev in BUSY:
-            self._order(str(ev), event)
-        elif ev == "buffer":
-            self.buffers[ident] = event
-        elif ev == "tensor":
-            self.tensors[ident] = event
+            self._order(ev, event)
         elif ev == "graph":
-            self.graphs[ident] = [node for node in event.get("nodes") or () if isinstance(node, dict)]
-            self._uses.pop(ident, None)
+            self._uses.pop(event["id"], None)
             if isinstance(event.get("uid"), int):
-                self.uids[ident] = event["uid"]
+                self.uids[event["id"]] = event["uid"]
 
     def _order(self, ev: str, event: Event) -> None:
         """An event that issues work, waits, or lets others know."""
@@ -122,8 +110,7 @@ class State:
 
     def _begin(self, event: Event) -> None:
         """A new queue. What was recorded or known of one that had its id says nothing of it."""
-        ident = event.get("id", -1)
-        self.backends[ident] = event
+        ident = event["id"]
         self.issued[ident] = 0
         self.events = {event: mark for event, mark in self.events.items() if mark[0] != ident}
         for known in (*self.waited.values(), *self.objects.values()):
@@ -171,19 +158,9 @@ class State:
         its = self.tensors.get(place.get("tensor", -1), {}) if place.get("tensor", -1) != -1 else place
         return bool(self.buffers.get(its.get("buffer", -1), {}).get("host"))
 
-    def root(self, tensor: int) -> int:
-        return follow(tensor, lambda t: int(self.tensors.get(t, {}).get("view_of", -1)))
-
     def names(self, tensor: int) -> set[str]:
         """A tensor's name and its root's."""
-        return {str(self.tensors.get(t, {}).get("name", f"?{t}")) for t in (tensor, self.root(tensor))}
-
-    def size(self, tensor: int) -> int:
-        """Bytes of a tensor; without a size it reaches to the end of its buffer."""
-        its = self.tensors.get(tensor, {})
-        if isinstance(its.get("size"), int):
-            return max(0, int(its["size"]))
-        return max(0, int(self.buffers.get(its.get("buffer", -1), {}).get("size", 0)) - int(its.get("offset", 0)))
+        return {self.name(tensor), self.name(self.root(tensor))}
 
     def written(self, event: Event) -> set[int]:
         """Tensors that an event writes."""
@@ -212,7 +189,7 @@ class State:
         if RAW in event or USES in event:
             return cast(list[Raw], event.get(RAW, []))
         if ev == "compute":
-            return [raw for node in self.graphs.get(event.get("graph", -1), ()) for raw in raw_of(node.get("writes"))]
+            return [raw for node in self.nodes(event.get("graph", -1)) for raw in raw_of(node.get("writes"))]
         return raw_of(_ranges(event, 1))
 
     def under(self, raw: Raw) -> set[int]:
@@ -229,7 +206,7 @@ class State:
     def _of_graph(self, graph: int) -> tuple[set[int], set[int]]:
         found = self._uses.get(graph)
         if found is None:
-            nodes = self.graphs.get(graph, ())
+            nodes = self.nodes(graph)
             found = self._uses[graph] = (
                 {t for node in nodes for t in tensors_of(node.get("reads"))},
                 {t for node in nodes for t in tensors_of(node.get("writes"))},
@@ -253,12 +230,6 @@ def _ranges(event: Event, side: int) -> list[Any]:
 def _raise(known: Known, what: Known) -> None:
     for queue, done in what.items():
         known[queue] = max(known.get(queue, 0), done)
-
-
-def tensors_of(ranges: Any) -> set[int]:
-    """The tensors that a list of ranges names."""
-    found = (r.get("tensor", -1) for r in ranges or () if isinstance(r, dict))
-    return {t for t in found if isinstance(t, int) and t != -1}
 
 
 def raw_of(ranges: Any) -> list[Raw]:

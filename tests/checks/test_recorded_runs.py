@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from hbtrace.checks import Checked, check
+from hbtrace.checks.checked import Checked, check
 from tests.checks.traces import checked, found, status
 from tests.material import recording
 

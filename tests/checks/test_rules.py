@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hbtrace.checks import check_source
-from hbtrace.checks.registry import RULES, SCHEDULER_RULES
+from hbtrace.checks.registry import SCHEDULER_RULES, all_rules
 from tests.checks.traces import (
     FIRST,
     HOST,
@@ -32,7 +31,7 @@ def test_every_rule_says_what_it_is() -> None:
     assert [rule.id for rule in SCHEDULER_RULES] == expected.split()
     for rule in SCHEDULER_RULES:
         assert all((rule.title, rule.needs, rule.why.endswith("."), len(rule.about) > 100)), rule.id
-    assert all(rule.id.startswith("strata.") for rule in RULES[len(SCHEDULER_RULES) :])
+    assert all(rule.id.startswith("strata.") for rule in all_rules()[len(SCHEDULER_RULES) :])
     assert not any(j.id.startswith("strata.") for j in checked([*set_up(), *FIRST]).judgements)
 
 
@@ -46,6 +45,8 @@ def test_values_of_wrong_types_break_nothing() -> None:
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_batches_make_no_difference(batch: int) -> None:
+    from hbtrace.checks.checked import check_source
+
     for events in (
         third(),
         two(reuse()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hbtrace.checks import Checked, check_source
+from hbtrace.checks.checked import Checked, check_source
 from hbtrace.trace.rows import batch_from_rows
 
 Event = dict[str, Any]

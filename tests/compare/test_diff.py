@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from hbtrace.strata.model.simulate import Mix, Shape, simulate
+from hbtrace.strata.model.simulate import Mix, RunShape, simulate
 from tests.compare.samples import renumbered, run, write
 from tests.material import recording
 
@@ -492,7 +492,7 @@ def test_sample_runs_that_were_mended_are_fixed(diff, base, head, fixed):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_strata_ring_instead_of_copies_is_a_fix(diff, tmp_path, seed):
-    sides = [write(tmp_path / f"{mode}.jsonl", simulate(Shape(mode=mode), Mix(requests=3), seed).events)
+    sides = [write(tmp_path / f"{mode}.jsonl", simulate(RunShape(mode=mode), Mix(requests=3), seed).events)
              for mode in ("copy", "ring")]  # fmt: skip
     states, _, code = diff(*map(Path, sides), "--require-comparable")
     assert (states.keys(), code) == ({"fixed"}, 0)

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import pytest
 
-from hbtrace.importers.ggml_lines import Access, Computed, Copied, Edge, SplitMark, Unread, records
+from hbtrace.importers.ggml_lines import AccessLine, Computed, Copied, EdgeLine, SplitMark, Unread, records
 
 SHAPES = [
     (
         "san [split  -1 -         ] HOST       write ROCm_Host[0+2048] inp_tokens (tensor_set)",
-        Access(-1, "HOST", "write", "ROCm_Host", 0, 2048, "inp_tokens", None, "tensor_set"),
+        AccessLine(-1, "HOST", "write", "ROCm_Host", 0, 2048, "inp_tokens", None, "tensor_set"),
     ),
     (
         "san [split   0 ROCm0#1   ] ROCm0#1    read  ROCm_Host[0+2048] inp_tokens (compute)",
-        Access(0, "ROCm0#1", "read", "ROCm_Host", 0, 2048, "inp_tokens", None, "compute"),
+        AccessLine(0, "ROCm0#1", "read", "ROCm_Host", 0, 2048, "inp_tokens", None, "compute"),
     ),
     (
         "san [split   3 Vulkan0   ] Vulkan0    write Vulkan0[64+16] cache_k_l0 (view) (copy of Kcur-0) (compute)",
-        Access(3, "Vulkan0", "write", "Vulkan0", 64, 16, "cache_k_l0 (view) (copy of Kcur-0)", None, "compute"),
+        AccessLine(3, "Vulkan0", "write", "Vulkan0", 64, 16, "cache_k_l0 (view) (copy of Kcur-0)", None, "compute"),
     ),
     (
         "san [split   0 RPC[127.0.0.1:50052]] RPC[127.0.0.1:50052] read  RPC[127.0.0.1:50052][8+4] x (compute)",
-        Access(0, "RPC[127.0.0.1:50052]", "read", "RPC[127.0.0.1:50052]", 8, 4, "x", None, "compute"),
+        AccessLine(0, "RPC[127.0.0.1:50052]", "read", "RPC[127.0.0.1:50052]", 8, 4, "x", None, "compute"),
     ),
     (
         "san [split   0 RPC[a:1]  ] RPC[a:1]   read  RPC[a:1][8+4] x (compute)",
-        Access(0, "RPC[a:1]", "read", "RPC[a:1]", 8, 4, "x", None, "compute"),
+        AccessLine(0, "RPC[a:1]", "read", "RPC[a:1]", 8, 4, "x", None, "compute"),
     ),
     (
         "san [split   0 My NPU    ] My NPU     read  My NPU[8+4] x y (compute)",
-        Access(0, "My NPU", "read", "My NPU", 8, 4, "x y", None, "compute"),
+        AccessLine(0, "My NPU", "read", "My NPU", 8, 4, "x y", None, "compute"),
     ),
     (
         "san [split  -1 -         ] HOST       write CPU[0+4]  (tensor_set)",
-        Access(-1, "HOST", "write", "CPU", 0, 4, "", None, "tensor_set"),
+        AccessLine(-1, "HOST", "write", "CPU", 0, 4, "", None, "tensor_set"),
     ),
     (
         "san [split   1 A         ] A          read  CPU[0+4] v <- r (cpy_async src)",
-        Access(1, "A", "read", "CPU", 0, 4, "v", "r", "cpy_async src"),
+        AccessLine(1, "A", "read", "CPU", 0, 4, "v", "r", "cpy_async src"),
     ),
-    ("san [split  -1 -         ] ROCm0      EDGE  synchronize -> HOST", Edge(-1, "ROCm0", "synchronize", -1)),
-    ("san [split   1 ROCm0     ] ROCm0      EDGE  event_record  ev=0", Edge(1, "ROCm0", "event_record", 0)),
-    ("san [split   1 ROCm0     ] ROCm0      EDGE  event_wait    ev=12", Edge(1, "ROCm0", "event_wait", 12)),
-    ("san [split  -1 -         ] HOST       EDGE  event_sync    ev=3", Edge(-1, "HOST", "event_sync", 3)),
+    ("san [split  -1 -         ] ROCm0      EDGE  synchronize -> HOST", EdgeLine(-1, "ROCm0", "synchronize", -1)),
+    ("san [split   1 ROCm0     ] ROCm0      EDGE  event_record  ev=0", EdgeLine(1, "ROCm0", "event_record", 0)),
+    ("san [split   1 ROCm0     ] ROCm0      EDGE  event_wait    ev=12", EdgeLine(1, "ROCm0", "event_wait", 12)),
+    ("san [split  -1 -         ] HOST       EDGE  event_sync    ev=3", EdgeLine(-1, "HOST", "event_sync", 3)),
     ("san [split   0 ROCm0     ] ROCm0      compute       12 nodes, r=20 w=9 ranges", Computed(0, "ROCm0", 12, 20, 9)),
     (
         "san [split   0 Vulkan0   ] Vulkan0    cpy_async     l_out-2@ROCm0#1 -> Vulkan0#l_out-2#0",

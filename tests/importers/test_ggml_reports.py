@@ -9,7 +9,7 @@ import pytest
 from sanitizer_model import program
 
 from hbtrace.importers import GGML_REPORTS, GGML_TRACE, identify_foreign, sniff_foreign
-from hbtrace.importers.ggml_sanitize import Reports, cross_check, reports, summarize, summary_text
+from hbtrace.importers.ggml_sanitize import LoggedReports, cross_check, reports, summarize, summary_text
 
 BLOCK = """\
 ggml-sched-sanitize: RACE (write-after-read) on ROCm_Host[0, 2048)
@@ -25,7 +25,7 @@ ggml-sched-sanitize:   no happens-before edge: ROCm0 knows Vulkan0@0, needs >=7
 """
 
 
-def read(text: str) -> Reports:
+def read(text: str) -> LoggedReports:
     return reports(text.encode().splitlines(keepends=True))
 
 

@@ -228,7 +228,7 @@ def test_no_level_2_line_is_no_trace() -> None:
     with pytest.raises(TraceError, match="no level-2 line"):
         list(ggml_sanitize.events([b"hello\n"]))
     with pytest.raises(TraceError, match="cannot become a trace"):
-        foreign_events(GGML_REPORTS, [])
+        foreign_events(GGML_REPORTS, [], [])
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -299,9 +299,9 @@ def test_an_iterator_and_a_file_give_the_same_events(tmp_path: Any) -> None:
     log = program(3).log()
     (tmp_path / "run.log").write_bytes(b"".join(log))
     expected = list(ggml_sanitize.events(log))
-    assert list(foreign_events(GGML_TRACE, iter(log))) == expected
-    assert list(foreign_events(GGML_TRACE, (line.rstrip(b"\n") for line in log))) == expected
-    assert list(foreign_events(GGML_TRACE, LogFile(tmp_path / "run.log"))) == expected
+    assert list(foreign_events(GGML_TRACE, iter(log), [])) == expected
+    assert list(foreign_events(GGML_TRACE, (line.rstrip(b"\n") for line in log), [])) == expected
+    assert list(foreign_events(GGML_TRACE, LogFile(tmp_path / "run.log"), [])) == expected
 
 
 LINE = b"san [split   0 -         ] ROCm0      read  ROCm_Host[0+2048] inp_tokens (compute)"

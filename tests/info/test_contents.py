@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hbtrace.info.hazard import contents as contents_module
+from hbtrace.info import contents as contents_module
 from hbtrace.report.info import document, duration, render, size, spans
 from tests.info.memory import info_in
 

@@ -12,15 +12,15 @@ import pytest
 
 from hbtrace.replay.session import analyze_events
 from hbtrace.strata.checks.races import COPY_RACES, copy_race
-from hbtrace.strata.model.simulate import Mix, Shape, simulate
+from hbtrace.strata.model.simulate import Mix, RunShape, simulate
 from hbtrace.trace.reader import open_trace
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
 
-MADE: dict[str, tuple[Shape, Mix, int]] = {
-    "strata_ring": (Shape(), Mix(requests=2), 26),
-    "strata_bug": (Shape(fault="records-not-cleared"), Mix(requests=2), 26),
-    "strata_copy": (Shape(mode="copy"), Mix(requests=2, force_miss=3), 18),
+MADE: dict[str, tuple[RunShape, Mix, int]] = {
+    "strata_ring": (RunShape(), Mix(requests=2), 26),
+    "strata_bug": (RunShape(fault="records-not-cleared"), Mix(requests=2), 26),
+    "strata_copy": (RunShape(mode="copy"), Mix(requests=2, force_miss=3), 18),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hbtrace.checks.registry import SCHEDULER_RULES
 from hbtrace.errors import UsageError
-from hbtrace.simulate.config import Device
+from hbtrace.simulate.config import ModelDevice
 from hbtrace.simulate.faults import FAULTS, Fault
 from hbtrace.simulate.ggml import Config, Simulation, parse_device, simulate
 from tests.checks.traces import checked, found
@@ -33,7 +33,7 @@ def configuration(names: str, draw: random.Random) -> Config:
     )  # fmt: skip
 
 
-def devices(names: str) -> tuple[Device, ...]:
+def devices(names: str) -> tuple[ModelDevice, ...]:
     return tuple(map(parse_device, names.split()))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hbtrace.checks import check
+from hbtrace.checks.checked import check
 from hbtrace.errors import UsageError
 from hbtrace.strata.checks.rules import STRATA_RULES, TABLE
 from hbtrace.strata.cli.simulate import command

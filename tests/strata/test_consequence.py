@@ -13,7 +13,7 @@ from hbtrace.replay.reports import Report
 from hbtrace.replay.session import analyze_events
 from hbtrace.strata.checks.races import COPY_RACES, copy_race
 from hbtrace.strata.model.schedules import carry_out
-from hbtrace.strata.model.tape import Memory, Tape
+from hbtrace.strata.model.tape import BlockMemory, StrataTape
 from hbtrace.trace.rows import batch_from_rows
 from tests.strata.runs import run
 
@@ -74,7 +74,7 @@ class Program:
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
-        self.tape, self.seen, self.freed = Tape(), list[bytes](), ""
+        self.tape, self.seen, self.freed = StrataTape(), list[bytes](), ""
         for queue in QUEUES:
             self.tape.queue(queue)
         for block in BLOCKS:
@@ -108,7 +108,7 @@ class Program:
         (target,) = rng.sample(BLOCKS, 1)
         low = rng.choice((0, 0, 0, SIZE // 2))
 
-        def ran(memory: Memory) -> None:
+        def ran(memory: BlockMemory) -> None:
             made = b"".join(bytes(memory[name]) for name in reads)
             memory[target][low:] = shake_128(f"{step}".encode() + made).digest(SIZE - low)
 
@@ -118,13 +118,13 @@ class Program:
         """A copy that leaves its mark: two of one value would hide which came last."""
         src, dst = rng.sample(BLOCKS, 2)
 
-        def moved(memory: Memory) -> None:
+        def moved(memory: BlockMemory) -> None:
             memory[dst][:] = shake_128(f"copy {step}".encode() + memory[src]).digest(SIZE)
 
         self.tape.copy(queue, f"copy {step}", src, dst, moved)
 
     def host_write(self, name: str, step: int) -> None:
-        def wrote(memory: Memory) -> None:
+        def wrote(memory: BlockMemory) -> None:
             memory[name][:] = shake_128(f"host {step}".encode()).digest(SIZE)
 
         self.tape.host("write", [], [name], wrote)

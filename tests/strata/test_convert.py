@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hbtrace
-from hbtrace.checks import check
+from hbtrace.checks.checked import check
 from hbtrace.cli.convert import command
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.info.hazard import info

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hbtrace.checks import check
+from hbtrace.checks.checked import check
 from hbtrace.checks.require import parse, unmet
 from hbtrace.compare.outcome import analyze
 from hbtrace.strata.checks.coverage import StageCoverage, coverage
-from hbtrace.strata.model.simulate import Mix, Shape, simulate
+from hbtrace.strata.model.simulate import Mix, RunShape, simulate
 from hbtrace.trace.writer import open_writer
 from tests.strata.runs import run
 
 
 def test_a_run_that_never_guessed_is_not_exercised() -> None:
-    found = coverage(simulate(Shape(), Mix(gate=0.0), 0).events)
+    found = coverage(simulate(RunShape(), Mix(gate=0.0), 0).events)
     assert found.verdict == "not-exercised"
     assert found.lacks()[0].startswith("stage 0 never had a speculative commit, a right guess, an undo, a settle that")
 
 
 def test_a_run_that_never_missed_is_not_exercised() -> None:
-    found = coverage(simulate(Shape(), Mix(hit=1.0, gate=1.0, requests=1, stopped=1.0), 5).events)
+    found = coverage(simulate(RunShape(), Mix(hit=1.0, gate=1.0, requests=1, stopped=1.0), 5).events)
     assert (found.verdict, found.stages[0].undone) == ("not-exercised", 0)
     assert found.stages[0].speculative
 
 
 def test_a_long_run_is_exercised() -> None:
-    found = coverage(simulate(Shape(stages=3), Mix(requests=40), 1).events)
+    found = coverage(simulate(RunShape(stages=3), Mix(requests=40), 1).events)
     assert (found.verdict, found.lacks()) == ("exercised", [])
     assert min(found.counters().values()) > 0
     assert found.stages[0].sources == found.stages[0].destinations == {0, 1, 2}
@@ -35,7 +35,7 @@ def test_a_long_run_is_exercised() -> None:
 
 def test_each_stage_counts_for_itself() -> None:
     """A later front stage is undone only if the guess had reached it."""
-    found = coverage(simulate(Shape(stages=4), Mix(requests=40), 1).events)
+    found = coverage(simulate(RunShape(stages=4), Mix(requests=40), 1).events)
     undone = [stage.undone for _, stage in sorted(found.stages.items())]
     assert undone == sorted(undone, reverse=True)
     assert undone[0] > undone[2] > 0
@@ -48,7 +48,7 @@ def test_hashed_stages_and_others_are_told_apart() -> None:
 
 
 def test_copy_mode_needs_no_ring() -> None:
-    found = coverage(simulate(Shape(mode="copy"), Mix(requests=40), 1).events)
+    found = coverage(simulate(RunShape(mode="copy"), Mix(requests=40), 1).events)
     assert (found.ring, found.verdict) == (False, "exercised")
 
 
@@ -60,12 +60,12 @@ def test_what_lacks_is_named() -> None:
 
 def test_serial_requests_and_the_kernel_tests_are_told_beside_the_verdict() -> None:
     """V6 and V8."""
-    found = coverage(simulate(Shape(layers=9), Mix(requests=40), 1).events)
+    found = coverage(simulate(RunShape(layers=9), Mix(requests=40), 1).events)
     serial, kernels = found.told()
     assert serial.startswith(f"{found.serial} of 40 requests were served serially and are not covered (")
     assert sum(found.why_serial.values()) == found.serial > 1
     assert "here 1, 2, 3, 4 were kept, windows had 1, 2, 3, 4, on 9 layers" in kernels
-    assert coverage(simulate(Shape(), Mix(requests=1, serial=0.0), 5).events).told()[0].startswith("the engine's")
+    assert coverage(simulate(RunShape(), Mix(requests=1, serial=0.0), 5).events).told()[0].startswith("the engine's")
 
 
 def test_beyond_the_kernel_tests_is_named() -> None:
@@ -80,15 +80,15 @@ def test_beyond_the_kernel_tests_is_named() -> None:
 
 
 def test_advice_is_on_what_lacks() -> None:
-    never = coverage(simulate(Shape(), Mix(hit=1.0, gate=1.0, requests=1, stopped=1.0), 5).events)
+    never = coverage(simulate(RunShape(), Mix(hit=1.0, gate=1.0, requests=1, stopped=1.0), 5).events)
     assert never.advice()[0].startswith("STRATA_PIPELINE_FORCE_MISS")
-    assert coverage(simulate(Shape(stages=3), Mix(requests=40), 1).events).advice() == []
+    assert coverage(simulate(RunShape(stages=3), Mix(requests=40), 1).events).advice() == []
 
 
 def test_the_meter_says_the_same(tmp_path: Path) -> None:
     """In `analyze` and in `check`, whose `--require` knows the counters; another engine has none of them."""
     path = tmp_path / "run.jsonl"
-    made = simulate(Shape(stages=3), Mix(requests=8), 2)
+    made = simulate(RunShape(stages=3), Mix(requests=8), 2)
     with open_writer(str(path)) as writer:
         writer.write_rows(made.events)
     expected = coverage(made.events)

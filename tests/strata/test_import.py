@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from hbtrace.errors import TraceError
-from hbtrace.importers import STRATA_LOG, cut_bytes
+from hbtrace.importers import cut_bytes
 from hbtrace.replay.session import analyze_events
 from hbtrace.strata.checks.coverage import coverage
 from hbtrace.strata.checks.grammar import grammar
 from hbtrace.strata.checks.protocol import rules
 from hbtrace.strata.checks.races import COPY_RACES, copy_race
 from hbtrace.strata.logs import match as strata_match
-from hbtrace.strata.logs.importer import Settings, events, events_of, identify
-from hbtrace.strata.logs.lines import LayerHashes, Said, StateHash, Timing, Told, TraceBegin, TraceLine, record
+from hbtrace.strata.logs.importer import LogSettings, events, events_of, identify
+from hbtrace.strata.logs.lines import LayerHashes, Said, StateHash, Timing, ToldLine, TraceBegin, TraceLine, record
 from hbtrace.strata.logs.reading import read_logs
 from hbtrace.strata.logs.run import Log
 from hbtrace.strata.model.written_logs import write_logs
+from hbtrace.strata.registration import LOG
 from tests.strata.runs import lines, run
 
 HASH = "strata serve: STATE_HASH L=41 gdn=00000000000000aa ple=01 tail=02 pooled=03 kv=04 mtp=05 stale=06 dead=07"
@@ -67,7 +68,7 @@ def test_lines(text: str) -> None:
 @pytest.mark.parametrize("text", TOLD)
 def test_what_is_told(text: str) -> None:
     found = record(text.encode())
-    assert isinstance(found, Told)
+    assert isinstance(found, ToldLine)
     assert (found.what, found.values) == TOLD[text]
 
 
@@ -92,7 +93,7 @@ def test_what_is_told(text: str) -> None:
 )
 def test_what_is_said_of_the_ring(line: str, what: str) -> None:
     found = record(f"strata serve: {line}\n".encode())
-    assert isinstance(found, Told)
+    assert isinstance(found, ToldLine)
     assert found.what == what
 
 
@@ -125,7 +126,7 @@ def test_a_line_that_is_not_clear_asks_for_the_mode() -> None:
     assert warnings[1].startswith("no capture tells the mode: copy is assumed")
     assert next(row["attrs"]["mode"] for row in rows if row.get("what") == "strata") == "copy"
     warnings.clear()
-    list(events_of([lines(text)], Settings(mode="ring"), warnings))
+    list(events_of([lines(text)], LogSettings(mode="ring"), warnings))
     assert warnings == []
 
 
@@ -141,7 +142,7 @@ def test_new_and_resumed_sessions_are_played() -> None:
     block, end = BLOCK.format(4), "T 7\nDONE 1 5 1.0 2.0 stop"
     text = block + end + " 0 0 0\n" + block + "RESUME\n" + end + " 0 0 0\n" + block + end + " 0 0 3\n"
     text += block + end + "\n" + block + "REUSED 0\n" + end + "\n"
-    rows = list(events(lines(text), Settings(mode="ring")))
+    rows = list(events(lines(text), LogSettings(mode="ring")))
     seen: dict[int, str] = {}
     for row in rows:
         if row.get("what") == "request":
@@ -208,13 +209,13 @@ def test_copy_3_is_found_in_an_imported_log() -> None:
     text = "# request p0=4\n0.100 L0 0 2 0\n0.200 F0 0 2 0\n0.300 L1 0 2 0\n0.400 F1 0 2 0\n"
     reports = analyze_events(events(lines(text + text))).reports
     assert [copy_race(report) for report in reports] == ["copy-3"]
-    assert not analyze_events(events(lines(text + text), Settings(mode="ring"))).reports
+    assert not analyze_events(events(lines(text + text), LogSettings(mode="ring"))).reports
 
 
 def test_settings_and_the_stages_between() -> None:
     """A trace that names the first and the last stage of four: the two between are played where they can be."""
     text = write_logs(run("ring")).trace
-    rows = list(events(lines(text), Settings(mode="ring", stages=4, layers=2, layer_bytes=10)))
+    rows = list(events(lines(text), LogSettings(mode="ring", stages=4, layers=2, layer_bytes=10)))
     stages = {row["attrs"]["stage"] for row in rows if row.get("what") == "window"}
     assert stages == {0, 1, 2, 3}
     assert not rules(rows)
@@ -314,7 +315,7 @@ TAILS = {"": 0, "0.500 V 0 0 0": 0, "0.500 V 0 0": 11, "DO": 2, "DONE 1 5": 0, f
 @pytest.mark.parametrize("tail", TAILS)
 def test_a_log_that_was_cut_off_in_a_line_is_partial(tmp_path: Path, tail: str) -> None:
     (tmp_path / "run.log").write_text(TRACE + tail)
-    assert cut_bytes(STRATA_LOG, tmp_path / "run.log") == TAILS[tail]
+    assert cut_bytes(LOG, tmp_path / "run.log") == TAILS[tail]
 
 
 TRACE = "# request p0=4\n0.100 L0 0 2 0\n0.200 F0 0 2 0\n"
@@ -350,7 +351,7 @@ def test_a_depth_beyond_the_model_is_refused(windows: int) -> None:
     captures = [lines(TRACE), lines("\n" + START.format(windows))]
     with pytest.raises(TraceError, match=f"^line 2: --pipeline-windows {windows} is not one of 2 to 8; --windows"):
         list(events_of(captures))
-    assert depth(list(events_of(captures, Settings(windows=3)))) == 3
+    assert depth(list(events_of(captures, LogSettings(windows=3)))) == 3
 
 
 def depth(rows: list[dict[str, Any]]) -> int:
@@ -391,7 +392,7 @@ def test_a_capture_of_something_else_is_refused() -> None:
 )
 def test_a_mode_that_nothing_tells_is_said_to_be_assumed(text: str, mode: str | None, assumed: bool) -> None:
     warnings: list[str] = []
-    rows = list(events_of([lines(text + TRACE)], Settings(mode=mode), warnings))
+    rows = list(events_of([lines(text + TRACE)], LogSettings(mode=mode), warnings))
     assert [warning[:51] for warning in warnings] == ["no capture tells the mode: copy is assumed; hbtrace"] * assumed
     assert rows[0]["notes"].endswith("No capture tells the mode: copy is assumed.") == assumed
     assert "itself says" not in rows[0]["notes"]
@@ -399,7 +400,7 @@ def test_a_mode_that_nothing_tells_is_said_to_be_assumed(text: str, mode: str | 
 
 def test_a_sound_imported_log_checks_clean(tmp_path: Path) -> None:
     """Its start-up line, its switch echo and whatever else it says are no notes that a rule reads."""
-    from hbtrace.checks import check
+    from hbtrace.checks.checked import check
 
     path = tmp_path / "run.log"
     switch = "strata pipeline switch: pw=2 theta=0.5 line=7 text=no on=yes stage=first\n"
@@ -411,12 +412,12 @@ def test_a_sound_imported_log_checks_clean(tmp_path: Path) -> None:
 
 
 def test_notes_that_rules_read_are_listed() -> None:
-    from hbtrace.strata.checks.coverage import Exerciser
+    from hbtrace.strata.checks.coverage import StrataExerciser
     from hbtrace.strata.checks.grammar import Grammar
     from hbtrace.strata.checks.notes import READ, is_sound
     from hbtrace.strata.checks.protocol import Protocol
 
-    counted = {name.removeprefix("_on_") for name in dir(Exerciser) if name.startswith("_on_")}
+    counted = {name.removeprefix("_on_") for name in dir(StrataExerciser) if name.startswith("_on_")}
     assert {*Protocol()._handlers, *Grammar()._handlers, *counted} == READ
     assert not is_sound("commit", {"stage": "first", "seq": 0, "verifier": 0, "kind": "spec commit"})
 

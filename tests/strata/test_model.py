@@ -10,9 +10,9 @@ from hbtrace.replay.session import analyze_events
 from hbtrace.strata.checks.grammar import grammar
 from hbtrace.strata.checks.protocol import rules
 from hbtrace.strata.checks.races import COPY_RACES, broken_rule, copy_race
-from hbtrace.strata.model.faults import FAULTS, Fault
+from hbtrace.strata.model.faults import FAULTS, StrataFault
 from hbtrace.strata.model.schedules import order
-from hbtrace.strata.model.simulate import Mix, Shape, plan, simulate
+from hbtrace.strata.model.simulate import Mix, RunShape, plan, simulate
 from hbtrace.strata.model.sizes import LayerSize, megabytes, saved_each_window
 from hbtrace.strata.model.tape import HOST
 from tests.strata.runs import run
@@ -70,7 +70,7 @@ def test_the_right_machine_is_silent(mode: str) -> None:
 def test_thousands_of_requests_are_silent() -> None:
     requests = 0
     for windows in (2, 3):
-        shape, mix = Shape(windows=windows), Mix(requests=1000, windows=4)
+        shape, mix = RunShape(windows=windows), Mix(requests=1000, windows=4)
         events = simulate(shape, mix, windows).events
         assert not rules(events)
         assert not grammar(events)
@@ -88,7 +88,7 @@ def test_ring_mode_never_touches_the_state_aside() -> None:
 # faults
 
 
-def found_ids(fault: Fault, seed: int, windows: int = 2) -> tuple[set[str], set[str | None]]:
+def found_ids(fault: StrataFault, seed: int, windows: int = 2) -> tuple[set[str], set[str | None]]:
     """Ids of the rules that fire on a faulty run, and names of its races."""
     stages = 3 if fault.name == "settle-first-stage-only" else 2
     events = run(fault.mode, stages=stages, windows=windows, seed=seed, fault=fault.name).events
@@ -106,7 +106,7 @@ RELATED = {
 
 
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.expects != "race"], ids=lambda fault: fault.name)
-def test_each_fault_is_found_by_its_rule(fault: Fault) -> None:
+def test_each_fault_is_found_by_its_rule(fault: StrataFault) -> None:
     ids = [found_ids(fault, seed)[0] for seed in range(5)]
     assert sum(fault.expects in found for found in ids) >= 3, ids
     assert set().union(*ids) <= {fault.expects} | RELATED.get(fault.expects, set())
@@ -171,7 +171,7 @@ def test_a_state_hash_waits_for_the_device_and_hides_copy_3() -> None:
 
 
 def test_plans_are_pure_and_varied() -> None:
-    shape = Shape()
+    shape = RunShape()
     assert plan(shape, Mix(), 3) == plan(shape, Mix(), 3)
     steps = [step for seed in range(10) for request in plan(shape, Mix(), seed) for step in request.steps]
     verdicts = {step.on for step in steps if step.op == "V"}
@@ -180,7 +180,7 @@ def test_plans_are_pure_and_varied() -> None:
 
 def test_forced_misses() -> None:
     for seed in range(5):
-        steps = [step for request in plan(Shape(), Mix(force_miss=1), seed) for step in request.steps]
+        steps = [step for request in plan(RunShape(), Mix(force_miss=1), seed) for step in request.steps]
         assert all(step.forced for step in steps if step.op == "L" and step.spec)
         assert not any(step.on == 1 for step in steps if step.op == "V")
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from hbtrace.checks import check
+from hbtrace.checks.checked import check
 from hbtrace.replay.session import analyze_events
 from hbtrace.strata.checks.protocol import rules
 from hbtrace.strata.checks.races import broken_rule
 from hbtrace.strata.checks.rules import STRATA_RULES, TABLE
 from hbtrace.strata.logs.importer import events
-from hbtrace.strata.model.simulate import Request, Run, Shape
-from hbtrace.strata.model.steps import Step
+from hbtrace.strata.model.simulate import Request, Run, RunShape
+from hbtrace.strata.model.steps import LoopStep
 from hbtrace.strata.model.written_logs import write_logs
 from hbtrace.trace.writer import open_writer
 from tests.strata.runs import lines, run
@@ -160,10 +160,11 @@ def test_an_unordered_write_is_named_by_its_rule(rule: str, tensor: str, label: 
 
 def test_findings_carry_the_line_of_the_log() -> None:
     steps = [
-        Step("L", 0, 0, 2, line=2), Step("F", 0, 0, 2, line=3), Step("L", 1, 0, 2, line=4), Step("F", 1, 0, 2, line=5),
-        Step("V", seq=0, accepted=3, line=6),
+        LoopStep("L", 0, 0, 2, line=2), LoopStep("F", 0, 0, 2, line=3),
+        LoopStep("L", 1, 0, 2, line=4), LoopStep("F", 1, 0, 2, line=5),
+        LoopStep("V", seq=0, accepted=3, line=6),
     ]  # fmt: skip
-    (found,) = rules(Run(Shape(), [Request(steps=steps)]).events)
+    (found,) = rules(Run(RunShape(), [Request(steps=steps)]).events)
     assert found[:2] == ("strata.R8", "error")
     assert found.message == "line 6: stage 0: the in-place commit of 0 keeps 4 of 2 tokens"
     assert found.line == 6

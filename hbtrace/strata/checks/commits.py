@@ -1,7 +1,7 @@
 """Strata's selection rules (R), and what a commit keeps (R8, C4): the checker's own table of every front stage.
 
 What it is: what notes of commits and of the ring's records say, held against that table. What it is not: the other
-rules (`strata`), which stand on the same table.
+rules (`protocol`), which stand on the same table.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hbtrace.strata.checks.notes import Findings
+from hbtrace.strata.checks.notes import Breaches
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Selections:
     """The table, and the rules on each choice of buffers."""
 
     def __init__(self) -> None:
-        self.findings = Findings()
+        self.breaches = Breaches()
         self._stages: dict[int, Front] = {}
         self._buffers, self._windows, self._state_bytes = 3, 2, -1
         self._engaged = self._refused = False
@@ -68,7 +68,7 @@ class Selections:
         self._spoiled = False
 
     def _find(self, rule: str, message: str, *rows: int, severity: str = "error") -> None:
-        self.findings.add(rule, severity, rows or (self._row,), message, self._line, self._log)
+        self.breaches.add(rule, severity, rows or (self._row,), message, self._line, self._log)
 
     def _fronts(self) -> list[Front]:
         return [front for front in self._stages.values() if front.front]
@@ -93,7 +93,7 @@ class Selections:
         self._missing_clear()
         self._spoiled = False
         front.drained = False
-        kind, before = attrs.get("kind", ""), len(self.findings.found)
+        kind, before = attrs.get("kind", ""), len(self.breaches.found)
         self._counts(front, attrs, kind)
         if "src" in attrs:
             self._ring_operation()
@@ -104,7 +104,7 @@ class Selections:
             front.cur = attrs["dst"]
         elif self._engaged:
             self._find("X1", f"stage {front.number}: a commit of a ring run chooses no buffer")
-        self._spoiled = len(self.findings.found) > before
+        self._spoiled = len(self.breaches.found) > before
         if kind == "undo commit":
             front.live.clear()
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from hbtrace.strata.checks.notes import Event
+from hbtrace.checks.coverage import CoverageVerdict
+from hbtrace.strata.checks.notes import is_sound
+from hbtrace.trace.vocabulary import EventRow
 
 TESTED: Final = range(1, 9)
 """The engine's kernel tests: n_keep of 1 to 8 on five layers (8 cases); windows of 1 to 8 tokens, from row 0 and from
 the middle row (16 cases)."""
 TESTED_LAYERS: Final = 5
-
-Verdict = Literal["exercised", "partly", "not-exercised"]
 
 
 @dataclass
@@ -131,7 +131,7 @@ class StrataCoverage:
         return [todo for part, todo in words if any(part in sentence for sentence in lacks)]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CoverageVerdict:
         """not-exercised: no undo at all, or no speculative commit; exercised: every front stage did everything."""
         stages = self.stages.values()
         if not any(stage.undone and stage.speculative for stage in stages):
@@ -153,12 +153,19 @@ class StrataCoverage:
             "prompt_windows": self.prompt_windows, "decode_windows": self.decode_windows,
         }  # fmt: skip
 
+    def units(self) -> dict[str, int]:
+        """What was served. How much was issued for it is no measure: a ring saves copies."""
+        return {
+            "requests": self.pipelined + self.serial, "prompt windows": self.prompt_windows,
+            "decode windows": self.decode_windows,
+        }  # fmt: skip
+
 
 COUNTERS: Final = tuple(StrataCoverage().counters())
 """The names of `--require` that a Strata trace has."""
 
 
-class Exerciser:
+class StrataExerciser:
     """Counts, one event at a time."""
 
     def __init__(self) -> None:
@@ -168,11 +175,12 @@ class Exerciser:
         self._was_pipelined = False
         self._seq: set[tuple[int, int]] = set()
 
-    def feed(self, event: Event) -> None:
-        attrs = event.get("attrs")
-        if event.get("ev") != "note" or not isinstance(attrs, dict):
+    def feed(self, event: EventRow) -> None:
+        """The next one; notes that lack what is counted are left out."""
+        attrs, what = event.get("attrs"), str(event.get("what"))
+        if event.get("ev") != "note" or not isinstance(attrs, dict) or not is_sound(what, attrs):
             return
-        handler = getattr(self, f"_on_{event.get('what')}", None)
+        handler = getattr(self, f"_on_{what}", None)
         if handler is not None:
             handler(attrs)
 
@@ -259,9 +267,9 @@ class Exerciser:
         self._on_state_hash(attrs)
 
 
-def coverage(events: Iterable[Event]) -> StrataCoverage:
+def coverage(events: Iterable[EventRow]) -> StrataCoverage:
     """What the events exercised."""
-    exerciser = Exerciser()
+    exerciser = StrataExerciser()
     for event in events:
         exerciser.feed(event)
     return exerciser.coverage

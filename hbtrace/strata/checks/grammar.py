@@ -1,7 +1,7 @@
 """The grammar of the pipeline trace (T1 to T9): which order of launches, ends, verdicts and undos a log can have.
 
 What it is: rules on the notes `window`, `verdict`, `undo`, `request` and `summary`, each with the line it stood in, so
-they hold for an imported log as for a simulated run. What it is not: the protocol of buffers (`strata`).
+they hold for an imported log as for a simulated run. What it is not: the protocol of buffers (`protocol`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hbtrace.strata.checks.notes import Event, Finding, Findings
+from hbtrace.strata.checks.notes import Breach, Breaches
+from hbtrace.trace.vocabulary import EventRow
 
 _Place = tuple[int, int, str]
 """Row, line, and the capture that the line stands in, if there were several."""
 
 
 @dataclass
-class _Window:
+class _Attempt:
     """The newest attempt of a window."""
 
     tokens: int
@@ -33,7 +34,7 @@ class _Window:
 @dataclass
 class _Request:
     number: int = -1
-    windows: dict[int, _Window] = field(default_factory=dict)
+    windows: dict[int, _Attempt] = field(default_factory=dict)
     speculative: int = 0
     undos: int = 0
     right: int = 0
@@ -55,7 +56,7 @@ class Grammar:
     """Reads the events once."""
 
     def __init__(self) -> None:
-        self.findings = Findings()
+        self.breaches = Breaches()
         self._request = _Request()
         self._depth, self._last = 2, 1
         self._at = (0, 0, "")
@@ -64,13 +65,13 @@ class Grammar:
             "undo": self._undo, "summary": self._summary,
         }  # fmt: skip
 
-    def read(self, events: Iterable[Event]) -> Findings:
+    def read(self, events: Iterable[EventRow]) -> Breaches:
         """All events, in order."""
         for row, event in enumerate(events):
             self.feed(row, event)
         return self.end()
 
-    def feed(self, row: int, event: Event) -> None:
+    def feed(self, row: int, event: EventRow) -> None:
         """The next event; only notes count."""
         handler = self._handlers.get(str(event.get("what"))) if event.get("ev") == "note" else None
         attrs = event.get("attrs")
@@ -79,14 +80,14 @@ class Grammar:
             self._clock(attrs)
             handler(attrs)
 
-    def end(self) -> Findings:
+    def end(self) -> Breaches:
         """After the last event."""
         self._close()
-        return self.findings
+        return self.breaches
 
     def _find(self, rule: str, message: str, at: _Place | None = None) -> None:
         row, line, capture = at or self._at
-        self.findings.add(rule, "error", (row,), message, line, capture)
+        self.breaches.add(rule, "error", (row,), message, line, capture)
 
     def _clock(self, attrs: dict[str, Any]) -> None:
         """T9: a log is written in the order in which things happened."""
@@ -119,7 +120,7 @@ class Grammar:
         if request.undo_due and request.verdict is not None:
             self._find("T7", f"window {request.verdict[0] + 1} was doomed, and no U follows", request.verdict_at)
 
-    def _left_open(self, seq: int, window: _Window) -> None:
+    def _left_open(self, seq: int, window: _Attempt) -> None:
         for stage, at in window.launched.items():
             if stage not in window.done:
                 self._find("T7", f"L{stage} {seq} has no F{stage}", at)
@@ -155,7 +156,7 @@ class Grammar:
         before = request.windows.get(seq)
         if before is not None:
             self._left_open(seq, before)
-        request.windows[seq] = window = _Window(tokens, spec, self._at)
+        request.windows[seq] = window = _Attempt(tokens, spec, self._at)
         window.launched[0] = self._at
         request.speculative += spec
         request.next = seq + 1
@@ -196,8 +197,8 @@ class Grammar:
             self._find("T7", f"F{stage} {seq} has {tokens} tokens, its L0 {window.tokens}")
         window.done.add(stage)
 
-    def _unknown(self, seq: int) -> _Window:
-        return self._request.windows.setdefault(seq, _Window(0, False, self._at))
+    def _unknown(self, seq: int) -> _Attempt:
+        return self._request.windows.setdefault(seq, _Attempt(0, False, self._at))
 
     # verdicts
 
@@ -282,6 +283,6 @@ class Grammar:
             self._find("T8", f"the summary of request {request.number}: {'; '.join(parts)}")
 
 
-def grammar(events: Iterable[Event]) -> list[Finding]:
+def grammar(events: Iterable[EventRow]) -> list[Breach]:
     """What the events break of T1 to T9, in order."""
     return Grammar().read(events).found

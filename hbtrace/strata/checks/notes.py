@@ -1,11 +1,9 @@
-"""What a rule found, and the list that several rule families fill."""
+"""Notes of the protocol that rules can trust, and the list of breaches that several rule families fill."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
-
-Event = dict[str, Any]
 
 _NUMBERS: Final = frozenset(
     {"a", "attempt", "buffer", "buffers", "bytes", "dst", "keep", "layer_bytes", "layers", "line", "mirror", "on",
@@ -50,7 +48,7 @@ def is_sound(what: str, attrs: dict[str, Any]) -> bool:
     )
 
 
-class Finding(NamedTuple):
+class Breach(NamedTuple):
     """One breach of a rule. id: `strata.R1` and so on. rows: in the trace. line: in the log, 0 for none."""
 
     id: str
@@ -61,10 +59,10 @@ class Finding(NamedTuple):
 
 
 @dataclass
-class Findings:
+class Breaches:
     """In the order in which they were met."""
 
-    found: list[Finding] = field(default_factory=list)
+    found: list[Breach] = field(default_factory=list)
 
     def add(
         self, rule: str, severity: str, rows: tuple[int, ...], message: str, line: int = 0, capture: str = ""
@@ -72,4 +70,4 @@ class Findings:
         """capture: the name of the one that the line stands in, if the log had several."""
         place = f"{capture}, line {line}: " if capture else f"line {line}: "
         text = f"{place}{message}" if line else message
-        self.found.append(Finding(f"strata.{rule}", severity, rows, text, line))
+        self.found.append(Breach(f"strata.{rule}", severity, rows, text, line))

@@ -1,8 +1,8 @@
 """Strata's protocol rules on a trace: write protection, the word, commit inputs, settle and mode (P, W, M, C, S, X).
 
 What it is: one pass over the events that keeps its own table of every front stage from the notes, and holds each
-selection, launch and settle against it. What it is not: happens-before (`strata_races` names races by these rules)
-or the log's grammar (`strata_grammar`). Rules and sources: `hbtrace docs strata`.
+selection, launch and settle against it. What it is not: happens-before (`races` names races by these rules)
+or the log's grammar (`grammar`). Rules and sources: `hbtrace docs strata`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from hbtrace.strata.checks.commits import Front, Selections, named
-from hbtrace.strata.checks.notes import Event, Finding, Findings
+from hbtrace.strata.checks.notes import Breach, Breaches
+from hbtrace.trace.vocabulary import EventRow
 
 _SELECTING: Final = frozenset({"ring", "commit"})
 """Notes between which an undo may still clear its records."""
 
 
 class Protocol(Selections):
-    """Reads the events once; `findings` has what they break."""
+    """Reads the events once; `breaches` has what they break."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,13 +31,13 @@ class Protocol(Selections):
             "state_hash": self._state_hash, "flag": self._flag,
         }  # fmt: skip
 
-    def read(self, events: Iterable[Event]) -> Findings:
+    def read(self, events: Iterable[EventRow]) -> Breaches:
         """All events, in order."""
         for row, event in enumerate(events):
             self.feed(row, event)
         return self.end()
 
-    def feed(self, row: int, event: Event) -> None:
+    def feed(self, row: int, event: EventRow) -> None:
         """The next event."""
         self._row = row
         ev = event.get("ev")
@@ -59,7 +60,7 @@ class Protocol(Selections):
             self._missing_clear()
             self._work(event)
 
-    def end(self) -> Findings:
+    def end(self) -> Breaches:
         """After the last event."""
         self._missing_clear()
         for front in self._fronts():
@@ -68,7 +69,7 @@ class Protocol(Selections):
                 self._find(
                     "W4", f"stage {front.number}: the graphs of verifier {unbound} do not carry the ring, others do"
                 )
-        return self.findings
+        return self.breaches
 
     # set-up
 
@@ -251,7 +252,7 @@ class Protocol(Selections):
             self._blamed.add(("X1", attrs["stage"]))
             self._find("X1", f"stage {attrs['stage']}: a snapshot is copied in a ring run")
 
-    def _work(self, event: Event) -> None:
+    def _work(self, event: EventRow) -> None:
         """Queued work: who writes which buffer of which stage's state."""
         label = str(event.get("label", ""))
         ranges = event.get("writes") or ([event["dst"]] if "dst" in event else [])
@@ -286,6 +287,6 @@ class Protocol(Selections):
             front.word = buffer if label.endswith("commit") else front.word
 
 
-def rules(events: Iterable[Event]) -> list[Finding]:
+def rules(events: Iterable[EventRow]) -> list[Breach]:
     """What the events break of the protocol rules, in order."""
     return Protocol().read(events).found

@@ -32,10 +32,6 @@ _MEMORY: Final = (
 """A tensor's name begins with; the rule that orders its accesses."""
 
 
-ENGINE: Final = "strata"
-"""Of `meta`, for a trace of this engine: its own rules say better what the schedulers' rules would say of it."""
-
-
 def is_named(report: Report) -> bool:
     """Whether a rule of Strata's tells of this race."""
     return copy_race(report) is not None or broken_rule(report) is not None

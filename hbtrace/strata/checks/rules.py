@@ -1,28 +1,27 @@
 """Strata's rules as checks of the registry: their words, and one pass that serves them all.
 
-What it is: a table of ids with title, severity and reason, and the adapter from `strata`, `strata_grammar` and
-`strata_races` to `Rule`. What it is not: the rules themselves.
+What it is: a table of ids with title, severity and reason, and the adapter from `protocol`, `grammar` and
+`races` to `Rule`. What it is not: the rules themselves.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import WeakKeyDictionary
 
-from hbtrace.checks.model import Finding as Found
-from hbtrace.checks.model import Judgement, Rule, Severity, Tally, count
-from hbtrace.strata.checks.coverage import Exerciser
+from hbtrace.checks.model import Finding, Judgement, Severity, Tally
+from hbtrace.checks.race_sorts import Sort
+from hbtrace.checks.rule import Rule, on
+from hbtrace.checks.survey import DoneRow, Survey
+from hbtrace.replay.reports import Report
+from hbtrace.strata.checks.coverage import StrataExerciser
 from hbtrace.strata.checks.grammar import Grammar
-from hbtrace.strata.checks.notes import Finding, is_sound
+from hbtrace.strata.checks.notes import Breach, is_sound
 from hbtrace.strata.checks.protocol import Protocol
 from hbtrace.strata.checks.races import COPY_RACES, broken_rule, copy_race
 from hbtrace.strata.checks.vacuity import LOOKED_AT, WINDOW, Looked
-
-if TYPE_CHECKING:
-    from hbtrace.checks.race_sorts import Sort
-    from hbtrace.checks.survey import Row, Survey
-    from hbtrace.replay.reports import Report
+from hbtrace.words import count
 
 NOTES: Final = "notes of a Strata run: hbtrace simulate strata writes them, the importer makes them of its logs"
 
@@ -95,16 +94,16 @@ class _Family:
     """One pass for all rules of a survey."""
 
     def __init__(self) -> None:
-        self.protocol, self.grammar, self.exerciser = Protocol(), Grammar(), Exerciser()
+        self.protocol, self.grammar, self.exerciser = Protocol(), Grammar(), StrataExerciser()
         self.races: dict[str, Tally] = {}
         self.copies: dict[str, Tally] = {}
         self.looked = Looked()
         self.notes = 0
         self.unsound = Tally()
         """Notes that lack what the rules need: left out."""
-        self._ended: dict[str, list[Finding]] | None = None
+        self._ended: dict[str, list[Breach]] | None = None
 
-    def feed(self, at: Row) -> None:
+    def feed(self, at: DoneRow) -> None:
         event = {"ev": at.ev, **at.event}
         if at.ev == "note":
             what, attrs = str(at.event.get("what")), at.event.get("attrs")
@@ -125,11 +124,11 @@ class _Family:
         elif (rule := broken_rule(report)) is not None:
             self.races.setdefault(rule, Tally()).add(rows, report.current.root or "-")
 
-    def findings(self) -> dict[str, list[Finding]]:
+    def breaches(self) -> dict[str, list[Breach]]:
         if self._ended is None:
             self._ended = {}
-            for finding in (*self.protocol.end().found, *self.grammar.end().found):
-                self._ended.setdefault(finding.id, []).append(finding)
+            for breach in (*self.protocol.end().found, *self.grammar.end().found):
+                self._ended.setdefault(breach.id, []).append(breach)
         return self._ended
 
 
@@ -144,14 +143,14 @@ class StrataRule(Rule):
         self.family = _FAMILIES.setdefault(survey, _Family())
 
     def finish(self) -> None:
-        found = self.family.findings().get(self.id, [])
+        found = self.family.breaches().get(self.id, [])
         if self.id.startswith("strata.T"):
-            for finding in found:  # each has a line of its own
-                self.findings.append(Found(self.id, "error", finding.message, list(finding.rows)))
+            for breach in found:  # each has a line of its own
+                self.findings.append(Finding(self.id, "error", breach.message, list(breach.rows)))
         elif found:
             tally = Tally()
-            for finding in found:
-                tally.add(finding.rows)
+            for breach in found:
+                tally.add(breach.rows)
             first = f"{found[0].message}{' (the first of them)' if len(found) > 1 else ''}"
             self.find("warning" if found[0].severity == "warning" else "error", first, tally)
         met = self.family.races.get(self._rule) if self.family.notes else None
@@ -180,10 +179,9 @@ class StrataRule(Rule):
 
 
 class _Feeder(StrataRule):
-    def on_note(self, at: Row) -> None:
+    @on("note", "backend", "kernel", "copy_async", "synchronize")
+    def _feed(self, at: DoneRow) -> None:
         self.family.feed(at)
-
-    on_kernel = on_copy_async = on_synchronize = on_backend = on_note
 
     def race(self, report: Report, sort: Sort) -> None:
         self.family.race(report)

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from hbtrace.errors import TraceError
+import click
+
+from hbtrace.errors import TraceError, UsageError
 
 if TYPE_CHECKING:
     from hbtrace.strata.logs.run import Log
+
+
+OPTIONS: Final = (
+    click.option(
+        "--state", multiple=True, metavar="OFF...", help="Strata logs of one arm, to compare states and speed."
+    ),
+    click.option("--against", multiple=True, metavar="ON...", help="Strata logs of the other arm."),
+)
+
+
+def run(given: dict[str, Any]) -> int | None:
+    """Two arms of a workload instead of two sides: the exit code."""
+    if not given["state"] and not given["against"]:
+        return None
+    if given["base"] is not None or not given["state"] or not given["against"]:
+        raise UsageError("--state OFF... and --against ON... stand together, and without BASE and HEAD")
+    return state_diff(
+        given["state"], given["against"], form=given["format"], output=given["output"], force=given["force"],
+        verbose=given["verbose"], exit_zero=given["exit_zero"],
+    )  # fmt: skip
 
 
 def state_diff(

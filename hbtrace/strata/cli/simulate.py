@@ -71,14 +71,14 @@ def command(**given: Any) -> None:
 
 def _run(given: dict[str, Any]) -> Run:
     from hbtrace.strata.model.faults import fault
-    from hbtrace.strata.model.simulate import Mix, Shape, simulate
+    from hbtrace.strata.model.simulate import Mix, RunShape, simulate
 
     planted = fault(given["fault_name"]) if given["fault_name"] else None
     mode = given["mode"] or (planted.mode if planted else "ring")
     if planted is not None and planted.mode != mode:
         raise UsageError(f"the fault {planted.name} is one of {planted.mode} mode: leave --mode {mode} out")
     stages = given["stages"] or (3 if planted is not None and planted.name == "settle-first-stage-only" else 2)
-    shape = Shape(
+    shape = RunShape(
         mode=mode, stages=stages, windows=given["windows"], layers=given["layers"], layer_bytes=given["layer_bytes"],
         fault=planted.name if planted else "", state_hash=given["state_hash"], refused=given["refuse"],
     )  # fmt: skip

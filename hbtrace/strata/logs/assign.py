@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
-from hbtrace.strata.logs.lines import LayerHashes, StateHash, Timing, Told
+from hbtrace.strata.logs.lines import LayerHashes, StateHash, Timing, ToldLine
 from hbtrace.strata.logs.match import Match, match
-from hbtrace.strata.logs.run import Block, Done, Log, LoggedRequest, Parts
+from hbtrace.strata.logs.run import Done, Log, LoggedRequest, Parts, TraceBlock
 
 
 def assign(log: Log, parts: Parts) -> None:
@@ -72,9 +72,9 @@ def _by_line(log: Log, parts: Parts) -> None:
             _give(log.requests[_owner(line, replies) - behind], line, found)
 
 
-def _give(request: LoggedRequest, line: int, found: Block | StateHash | LayerHashes | Timing | str) -> None:
+def _give(request: LoggedRequest, line: int, found: TraceBlock | StateHash | LayerHashes | Timing | str) -> None:
     match found:
-        case Block():
+        case TraceBlock():
             request.block = found
         case StateHash():
             request.hash = found
@@ -164,7 +164,7 @@ def _give_by_hash(log: Log, parts: Parts, served: Sequence[LoggedRequest]) -> No
     # If the first is a hash and the last is none, the rest is said behind the hash.
     behind = isinstance(parts.said[0][2], StateHash) and not isinstance(parts.said[-1][2], StateHash | LayerHashes)
     first, newest = 0, -1
-    items: list[tuple[int, Timing | Told]] = []
+    items: list[tuple[int, Timing | ToldLine]] = []
     for _, line, found in parts.said:
         if isinstance(found, LayerHashes):
             served[max(newest, 0)].layers = found
@@ -178,7 +178,7 @@ def _give_by_hash(log: Log, parts: Parts, served: Sequence[LoggedRequest]) -> No
     _give_items(log, items, served[first:])
 
 
-def _give_items(log: Log, items: Sequence[tuple[int, Timing | Told]], requests: Sequence[LoggedRequest]) -> None:
+def _give_items(log: Log, items: Sequence[tuple[int, Timing | ToldLine]], requests: Sequence[LoggedRequest]) -> None:
     """Summaries and reasons: a request has one of either."""
     if len(items) != len(requests):
         for line, found in items:
@@ -239,7 +239,7 @@ def _give_timings(log: Log, parts: Parts, served: Sequence[LoggedRequest]) -> No
             log.loose = True
 
 
-def _windows_of(timing: Timing, block: Block | None) -> int | None:
+def _windows_of(timing: Timing, block: TraceBlock | None) -> int | None:
     """0 where a trace has as many verdicts as its summary counts windows."""
     return 0 if block and sum(step.event == "V" for _, step in block.steps) == timing.windows else None
 
@@ -248,7 +248,7 @@ def _blockless(served: Iterable[LoggedRequest]) -> list[LoggedRequest]:
     return [request for request in served if request.block is None]
 
 
-def _fits(block: Block, request: LoggedRequest) -> bool:
+def _fits(block: TraceBlock, request: LoggedRequest) -> bool:
     return request.done is None or block.p0 + 1 == request.done.prompt
 
 

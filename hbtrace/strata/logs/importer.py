@@ -14,11 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from hbtrace.errors import TraceError
-from hbtrace.strata.logs.lines import StateHash, Timing, Told, TraceBegin, broken, record
+from hbtrace.strata.logs.lines import StateHash, Timing, ToldLine, TraceBegin, broken, record
 from hbtrace.strata.logs.reading import read_logs
-from hbtrace.strata.logs.run import Block, CaptureError, Log, LoggedRequest
-
-KIND: Final = "strata-log"
+from hbtrace.strata.logs.run import CaptureError, Log, LoggedRequest, TraceBlock
 
 _LAYERS: Final = 9
 _LAYER_BYTES: Final = 3268608
@@ -34,7 +32,7 @@ _OF_THE_MODEL: Final = frozenset({"engage", "refuse", "unclear"})
 
 
 @dataclass(frozen=True)
-class Settings:
+class LogSettings:
     """What the log does not say. None: as it says, else the seed's or the smallest that fits."""
 
     mode: str | None = None
@@ -63,21 +61,21 @@ def is_line(line: bytes) -> bool:
         return True
 
 
-def events(lines: Iterable[bytes], settings: Settings | None = None) -> Iterator[dict[str, Any]]:
+def events(lines: Iterable[bytes], settings: LogSettings | None = None) -> Iterator[dict[str, Any]]:
     """The events of one capture."""
     return events_of([lines], settings)
 
 
 def events_of(
-    captures: Sequence[Iterable[bytes]], settings: Settings | None = None, warnings: list[str] | None = None
+    captures: Sequence[Iterable[bytes]], settings: LogSettings | None = None, warnings: list[str] | None = None
 ) -> Iterator[dict[str, Any]]:
     """The events of a run whose captures are apart. warnings: what was assumed is added to it, as sentences.
 
     Raises `TraceError` where none holds a pipeline trace, one is not of this run, or a count is beyond the model.
     """
-    from hbtrace.strata.model.engine import Engine
+    from hbtrace.strata.model.engine import StrataEngine
 
-    given = settings or Settings()
+    given = settings or LogSettings()
     log = read_logs(captures)
     if len(captures) > 1:
         log.only()
@@ -87,7 +85,8 @@ def events_of(
             " STRATA_PIPELINE_TRACE=FILE"
         )
     shape = _shape(log, given)
-    engine = Engine(shape, [_request(number, logged, shape.stages, log) for number, logged in enumerate(log.requests)])
+    requests = [_request(number, logged, shape.stages, log) for number, logged in enumerate(log.requests)]
+    engine = StrataEngine(shape, requests)
     if warnings is not None:
         warnings += log.unassigned + (log.unclear if given.mode is None else [])
     if warnings is not None and given.mode is None and not log.told_mode:
@@ -98,18 +97,18 @@ def events_of(
     yield from _with_log(engine.tape.rows, log, shape.mode, assumed=given.mode is None)
 
 
-def _shape(log: Log, given: Settings) -> Any:
-    from hbtrace.strata.model.steps import COPY, RING, Shape
+def _shape(log: Log, given: LogSettings) -> Any:
+    from hbtrace.strata.model.steps import COPY, RING, RunShape
 
     seen = max((_last_stage(request.block) for request in log.requests if request.block), default=1)
     mode = given.mode or (RING if log.ring or log.refused else COPY)
-    return Shape(
+    return RunShape(
         mode=mode, stages=max(given.stages or 2, seen + 1, 2), windows=given.windows or _depth(log),
         layers=given.layers, layer_bytes=given.layer_bytes, refused="" if given.mode else log.refused,
     )  # fmt: skip
 
 
-def _last_stage(block: Block) -> int:
+def _last_stage(block: TraceBlock) -> int:
     """The highest stage that a trace names. Raises `CaptureError` for what the model does not play."""
     from hbtrace.strata.model.steps import MOST_TOKENS
 
@@ -158,12 +157,12 @@ def _request(number: int, logged: LoggedRequest, stages: int, log: Log) -> Any:
     return request
 
 
-def _steps(block: Block) -> list[Any]:
-    from hbtrace.strata.model.steps import Step
+def _steps(block: TraceBlock) -> list[Any]:
+    from hbtrace.strata.model.steps import LoopStep
 
     steps = []
     for line, told in block.steps:
-        at = Step("", seq=max(told.seq, 0), line=line, time=told.time)
+        at = LoopStep("", seq=max(told.seq, 0), line=line, time=told.time)
         kind = told.event[0]
         if kind in "LF":
             stage = int(told.event[1:])
@@ -224,7 +223,7 @@ def _with_log(rows: Sequence[dict[str, Any]], log: Log, mode: str, *, assumed: b
         yield row
 
 
-def _said(line: int, told: Told) -> dict[str, Any]:
+def _said(line: int, told: ToldLine) -> dict[str, Any]:
     values: dict[str, Any] = dict(told.values)
     if told.what == "start":
         values["windows"] = int(values["windows"])

@@ -2,7 +2,7 @@
 
 What it is: the printf shapes of the pipeline trace, the state hashes, the timing and calibration lines, engagement and
 refusal, the switch echo and the stdout protocol, blind to what stands in front (time stamps, container prefixes) and to
-line endings. What it is not: it knows no request; `strata_log` puts records together. Sources: `hbtrace docs strata`.
+line endings. What it is not: it knows no request; `reading` puts records together. Sources: `hbtrace docs strata`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldLine:
     """Any other line.
 
     what: `classes`, `calibration`, `start`, `engage`, `refuse`, `unclear`, `off`, `serial`, `switch`. unclear: it
@@ -84,7 +84,7 @@ class Said:
 MOST_DIGITS: Final = 18
 """Of a whole number: every such number fits in 64 bits, and no counter of an engine is larger."""
 
-Record = TraceBegin | TraceLine | StateHash | LayerHashes | Timing | Told | Said
+LogRecord = TraceBegin | TraceLine | StateHash | LayerHashes | Timing | ToldLine | Said
 
 _ANSI: Final = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 _BEGIN: Final = re.compile(r"# request p0=(-?\d+)$")
@@ -128,7 +128,7 @@ def number(word: str) -> int:
     return int(word)
 
 
-def record(line: bytes, prefixes: Sequence[re.Pattern[str]] = ()) -> Record | None:
+def record(line: bytes, prefixes: Sequence[re.Pattern[str]] = ()) -> LogRecord | None:
     """The record in a line, None if the line is something else. Raises TraceError for a number as in `number`.
 
     prefixes: of the capture. What engines print on standard output begins a line or stands behind one of them.
@@ -188,7 +188,7 @@ def _said(match: re.Match[str]) -> Said | None:
     return Said(match[1], words)
 
 
-def _hash(text: str) -> Record | None:
+def _hash(text: str) -> LogRecord | None:
     if "STATE_HASH" not in text:
         return None
     if match := _LAYERS.search(text):
@@ -210,24 +210,24 @@ def _ring(text: str) -> str:
     return "engage" if _ENGAGED.match(rest) else "unclear"
 
 
-def _told(text: str) -> Record | None:
+def _told(text: str) -> LogRecord | None:
     if match := _TIMING.search(text):
         speculative, on_path, rolled_back, gated = (number(match[at]) for at in (3, 4, 5, 6))
         return Timing(number(match[1]), float(match[2]), speculative, on_path, rolled_back, gated, match[7])
     if match := _SWITCH.search(text):
-        return Told("switch", text, dict(_PAIR.findall(match[1])))
+        return ToldLine("switch", text, dict(_PAIR.findall(match[1])))
     ring = _RING.search(text)
     if match := _START.search(text):
         said = {} if ring is None else {"ring": _ring(text), "why": ring[1].strip(" :,.()")}
-        return Told("start", text, {"windows": str(number(match[1])), **said})
+        return ToldLine("start", text, {"windows": str(number(match[1])), **said})
     if ring is not None:
-        return Told(_ring(text), text, {"why": ring[1].strip(" :,.")})
+        return ToldLine(_ring(text), text, {"why": ring[1].strip(" :,.")})
     if match := _SERIAL.search(text):
-        return Told("serial", text, {"why": match[1]})
+        return ToldLine("serial", text, {"why": match[1]})
     if "strata pipeline" in text or "--pipeline-windows" in text:
         for what in ("classes", "calibration"):
             if what in text:
-                return Told(what, text)
+                return ToldLine(what, text)
         if match := _OFF.search(text):
-            return Told("off", text, {"why": match[2]})
+            return ToldLine("off", text, {"why": match[2]})
     return None

@@ -10,11 +10,11 @@ from hbtrace.errors import TraceError
 from hbtrace.strata.logs.assign import assign
 from hbtrace.strata.logs.lines import (
     LayerHashes,
-    Record,
+    LogRecord,
     Said,
     StateHash,
     Timing,
-    Told,
+    ToldLine,
     TraceBegin,
     TraceLine,
     broken,
@@ -22,7 +22,7 @@ from hbtrace.strata.logs.lines import (
     prefixes,
     record,
 )
-from hbtrace.strata.logs.run import Block, CaptureError, Done, Log, LoggedRequest, Parts
+from hbtrace.strata.logs.run import CaptureError, Done, Log, LoggedRequest, Parts, TraceBlock
 
 
 def read_logs(captures: Sequence[Iterable[bytes]]) -> Log:
@@ -52,7 +52,7 @@ def _read(lines: Iterable[bytes], log: Log, parts: Parts, name: str) -> None:
             raise CaptureError(f"{name}line {at}: {error}") from None
         if found is not None:
             log.captures[-1][1].add(_word_for(found))
-            if isinstance(found, Told):
+            if isinstance(found, ToldLine):
                 log.places.setdefault(found.what, f"{name}line {at}")
             _keep(found, at, log, parts)
         if current.ended:
@@ -64,13 +64,13 @@ def _read(lines: Iterable[bytes], log: Log, parts: Parts, name: str) -> None:
         log.unassigned.append(f"{len(current.tokens)} tokens after the last DONE: the capture ends inside a request")
 
 
-def _keep(found: Record, line: int, log: Log, parts: Parts) -> None:
+def _keep(found: LogRecord, line: int, log: Log, parts: Parts) -> None:
     match found:
         case TraceBegin(p0):
-            parts.blocks.append(Block(p0, line))
+            parts.blocks.append(TraceBlock(p0, line))
         case TraceLine() as step:
             if not parts.blocks:
-                parts.blocks.append(Block(0, line))
+                parts.blocks.append(TraceBlock(0, line))
             parts.blocks[-1].steps.append((line, step))
         case StateHash() as hashed:
             parts.hashes.append((line, hashed))
@@ -78,24 +78,24 @@ def _keep(found: Record, line: int, log: Log, parts: Parts) -> None:
             parts.layers.append((line, layers))
         case Timing() as timing:
             parts.timings.append((line, timing))
-        case Told() as told:
+        case ToldLine() as told:
             log.told.append((line, told))
             if "ring" in told.values:  # a start-up line that says so too
-                log.told.append((line, Told(told.values["ring"], told.text, {"why": told.values["why"]})))
+                log.told.append((line, ToldLine(told.values["ring"], told.text, {"why": told.values["why"]})))
             if told.what == "serial":
                 parts.serial.append((line, told.values["why"]))
-    if isinstance(found, StateHash | LayerHashes | Timing) or (isinstance(found, Told) and found.what == "serial"):
+    if isinstance(found, StateHash | LayerHashes | Timing) or (isinstance(found, ToldLine) and found.what == "serial"):
         parts.said.append((len(log.captures), line, found))
 
 
-def _word_for(found: Record) -> str:
+def _word_for(found: LogRecord) -> str:
     """What a record is a part of, of which a run has one; "" for what may stand in any capture."""
     match found:
         case TraceBegin() | TraceLine():
             return "a pipeline trace"
         case Said("T" | "DONE"):
             return "replies"
-        case Told("start"):
+        case ToldLine("start"):
             return "a start-up line"
         case StateHash() | LayerHashes():
             return "state hashes"

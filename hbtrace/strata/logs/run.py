@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from hbtrace.errors import TraceError
-from hbtrace.strata.logs.lines import LayerHashes, StateHash, Timing, Told, TraceLine
+from hbtrace.strata.logs.lines import LayerHashes, StateHash, Timing, ToldLine, TraceLine
 
 
 class CaptureError(TraceError):
@@ -14,7 +14,7 @@ class CaptureError(TraceError):
 
 
 @dataclass
-class Block:
+class TraceBlock:
     """One request's pipeline trace."""
 
     p0: int
@@ -44,7 +44,7 @@ class LoggedRequest:
     tokens: list[int] = field(default_factory=list)
     done: Done | None = None
     error: str = ""
-    block: Block | None = None
+    block: TraceBlock | None = None
     hash: StateHash | None = None
     layers: LayerHashes | None = None
     timing: Timing | None = None
@@ -65,7 +65,7 @@ class Log:
     """A run: its requests, and what was said once."""
 
     requests: list[LoggedRequest] = field(default_factory=list)
-    told: list[tuple[int, Told]] = field(default_factory=list)
+    told: list[tuple[int, ToldLine]] = field(default_factory=list)
     lines: int = 0
     cut: bool = False
     """The last request has no end: a capture ends inside it."""
@@ -86,7 +86,7 @@ class Log:
             return bool(request.serial)
         return any(other.serial or other.timing is not None for other in self.requests)
 
-    def values(self, what: str) -> list[Told]:
+    def values(self, what: str) -> list[ToldLine]:
         return [told for _, told in self.told if told.what == what]
 
     @property
@@ -141,10 +141,10 @@ class Parts:
     """The parts of one file, with where they stood."""
 
     replies: list[LoggedRequest] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[TraceBlock] = field(default_factory=list)
     hashes: list[tuple[int, StateHash]] = field(default_factory=list)
     layers: list[tuple[int, LayerHashes]] = field(default_factory=list)
     timings: list[tuple[int, Timing]] = field(default_factory=list)
     serial: list[tuple[int, str]] = field(default_factory=list)
-    said: list[tuple[int, int, StateHash | LayerHashes | Timing | Told]] = field(default_factory=list)
+    said: list[tuple[int, int, StateHash | LayerHashes | Timing | ToldLine]] = field(default_factory=list)
     """The capture, the line, and what it says of a request on standard error, in order."""

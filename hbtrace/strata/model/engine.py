@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hbtrace.strata.model.stage import Stage, Window
-from hbtrace.strata.model.steps import MOST_TOKENS, RING, Observed, Request, Shape, Step
-from hbtrace.strata.model.tape import Memory, Tape
+from hbtrace.strata.model.stage import Stage, StageWindow
+from hbtrace.strata.model.steps import MOST_TOKENS, RING, LoopStep, Observed, Request, RunShape
+from hbtrace.strata.model.tape import BlockMemory, StrataTape
 from hbtrace.strata.model.values import ROW, advanced, fnv, token_of
 
 
-class Engine:
+class StrataEngine:
     """Makes a tape of requests."""
 
-    def __init__(self, shape: Shape, requests: Sequence[Request]) -> None:
+    def __init__(self, shape: RunShape, requests: Sequence[Request]) -> None:
         self.shape = shape
-        self.tape = Tape()
+        self.tape = StrataTape()
         self.seen = Observed()
         self.lengths: dict[int, int] = {}
         """By request: the session's length after it, as the host knows it."""
         self._length = 0
-        self._windows: dict[int, Window] = {}
+        self._windows: dict[int, StageWindow] = {}
         """By seq: the newest attempt of each window of this request."""
         self._previous = bytes(8)
         self._undo_previous: dict[int, bytes] = {}
@@ -123,7 +123,7 @@ class Engine:
         self._drain()
         self._settle("end")
 
-    def _play(self, steps: Sequence[Step]) -> None:
+    def _play(self, steps: Sequence[LoopStep]) -> None:
         for step in steps:
             if step.op == "L":
                 self._launch(step)
@@ -138,7 +138,7 @@ class Engine:
 
     # the loop's steps
 
-    def _launch(self, step: Step) -> None:
+    def _launch(self, step: LoopStep) -> None:
         stage = self.stages[step.stage]
         window = self._new_window(step) if step.stage == 0 else self._known(step)
         if not stage.is_last:
@@ -150,7 +150,7 @@ class Engine:
             self.tape.host("read drafts", ["chain"], [])
         stage.launch(window, speculative=step.spec, attrs={"tokens": step.tokens, **_line(step)})
 
-    def _new_window(self, step: Step) -> Window:
+    def _new_window(self, step: LoopStep) -> StageWindow:
         before = self._windows.get(step.seq)
         attempt = before.attempt + 1 if before is not None else 0
         ahead = self._windows.get(step.seq - 1)
@@ -159,25 +159,25 @@ class Engine:
             position = ahead.position + ahead.tokens
         guess, count = step.spec, _played(step.tokens)
         tokens = [token_of(self.request.number, step.seq, attempt, at, guess=guess) for at in range(count)]
-        window = Window(step.seq, attempt, count, position, tokens, forced=step.forced)
+        window = StageWindow(step.seq, attempt, count, position, tokens, forced=step.forced)
         self._windows[step.seq] = window
         return window
 
-    def _known(self, step: Step) -> Window:
+    def _known(self, step: LoopStep) -> StageWindow:
         """The window of a step; a log may name one that it never launched."""
         found = self._windows.get(step.seq)
         return found if found is not None else self._new_window(step)
 
-    def _speculative_commit(self, stage: Stage, window: Window) -> None:
+    def _speculative_commit(self, stage: Stage, window: StageWindow) -> None:
         if stage.number == 0:
             self._undo_previous[window.seq] = self._previous
             self._advance(window, window.tokens)
         stage.speculative_commit(window, self._host_state(stage))
 
-    def _finish(self, step: Step) -> None:
+    def _finish(self, step: LoopStep) -> None:
         self.stages[step.stage].finish(self._known(step), attrs={"tokens": step.tokens, **_line(step)})
 
-    def _verdict(self, step: Step) -> None:
+    def _verdict(self, step: LoopStep) -> None:
         window, last = self._known(step), self.stages[-1]
         kept = _played(step.accepted + 1)
         last.read_out(window, kept, self.seen.replies[self.request.number])
@@ -196,7 +196,7 @@ class Engine:
         last.draft(window)
         self._drafted = True
 
-    def _undo(self, step: Step) -> None:
+    def _undo(self, step: LoopStep) -> None:
         window = self._known(step)
         keep = _played(step.keep)
         if self.shape.fault == "undo-keeps-one-more" and keep < window.tokens:
@@ -218,7 +218,7 @@ class Engine:
 
     # the host's own state
 
-    def _advance(self, window: Window, count: int) -> None:
+    def _advance(self, window: StageWindow, count: int) -> None:
         """`ple_prev`: the host moves it on in the commit call itself."""
         self._previous_before = self._previous
         for token in window.words[:count]:
@@ -238,7 +238,7 @@ class Engine:
     def _prompt_window(self, tokens: int) -> None:
         seq = -1 - len([seq for seq in self._windows if seq < 0])
         words = [token_of(self.request.number, seq, 0, at, guess=False) for at in range(tokens)]
-        window = Window(seq, 0, tokens, self._length, words, kind="prompt")
+        window = StageWindow(seq, 0, tokens, self._length, words, kind="prompt")
         self._windows[seq] = window
         for stage in self.stages:
             stage.launch(window, speculative=False, attrs={})
@@ -268,7 +268,7 @@ class Engine:
     def _serially(self, request: Request) -> None:
         for number, (tokens, kept) in enumerate(request.serial):
             words = [token_of(request.number, number, 0, at, guess=False) for at in range(tokens)]
-            window = Window(number, 0, tokens, self._length, words, kind="serial")
+            window = StageWindow(number, 0, tokens, self._length, words, kind="serial")
             for stage in self.stages:
                 stage.launch(window, speculative=False, attrs={})
                 stage.finish(window, attrs={})
@@ -285,7 +285,7 @@ class Engine:
         """A new session: its state is zeroed by the main stream."""
         states = [stage.session for stage in self.stages]
 
-        def zeroed(memory: Memory) -> None:
+        def zeroed(memory: BlockMemory) -> None:
             for name in states:
                 memory[name][:] = bytes(len(memory[name]))
 
@@ -299,7 +299,7 @@ class Engine:
         size = self.shape.state_bytes
         states = [stage.session for stage in self.stages[:-1]]
 
-        def read(memory: Memory) -> None:
+        def read(memory: BlockMemory) -> None:
             for at, name in enumerate(states):
                 memory["checkpoint"][at * size : (at + 1) * size] = memory[name]
 
@@ -314,7 +314,7 @@ class Engine:
         size = self.shape.state_bytes
         states = [stage.session for stage in self.stages[:-1]]
 
-        def written(memory: Memory) -> None:
+        def written(memory: BlockMemory) -> None:
             for at, name in enumerate(states):
                 memory[name][:] = memory["checkpoint"][at * size : (at + 1) * size]
 
@@ -328,7 +328,7 @@ class Engine:
         stage, length, previous = self.stages[0], self._length, self._previous
         cells, limit = stage.cells, length * ROW
 
-        def hashed(memory: Memory) -> None:
+        def hashed(memory: BlockMemory) -> None:
             empty = fnv(b"")
             self.seen.hashes[number] = {
                 "L": length, "gdn": fnv(memory[stage.session]), "ple": empty, "tail": empty, "pooled": empty,
@@ -352,5 +352,5 @@ def _played(tokens: int) -> int:
     return min(max(tokens, 1), MOST_TOKENS)
 
 
-def _line(step: Step) -> dict[str, Any]:
+def _line(step: LoopStep) -> dict[str, Any]:
     return {"line": step.line, "time": step.time} if step.line else {}

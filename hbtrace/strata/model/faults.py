@@ -8,7 +8,7 @@ from hbtrace.errors import UsageError
 from hbtrace.strata.model.steps import COPY, RING
 
 
-class Fault(NamedTuple):
+class StrataFault(NamedTuple):
     """One planted bug. expects: a check id, or `race`. mode: where it shows. seeded: of the list of ten."""
 
     name: str
@@ -21,33 +21,36 @@ class Fault(NamedTuple):
 
 
 FAULTS: Final = (
-    Fault("spec-in-place", "strata.R1", RING, "a speculative commit writes the buffer that it reads", True),
-    Fault("undo-in-current", "strata.R5", RING, "an undo replays in the current buffer, not in the record", True),
-    Fault("undo-wrong-parity", "strata.R5", RING, "an undo uses the other verifier's record", True),
-    Fault("serial-sel-00", "strata.R4", RING, "a commit in place selects buffer 0 while another is current", True),
-    Fault("no-settle", "strata.S1", RING, "the state stays where it is when the request ends", True),
-    Fault("word-not-set", "strata.W2", RING, "a commit leaves the device word as it was", True),
-    Fault("settle-keeps-word", "strata.S1", RING, "a settle copies the state and leaves the device word", True),
-    Fault("records-not-cleared", "strata.R6", RING, "an undo leaves the records", True, True),
-    Fault("keep-own-parity-record", "strata.R7", RING, "a commit keeps its parity's old record", True, True),
-    Fault("dst-ignores-records", "strata.R3", RING, "a commit chooses as if there were no records", True, True),
-    Fault("snap-wait-removed", "race", COPY, "a speculative commit does not wait for the snapshot"),
-    Fault("undo-keeps-one-more", "strata.R8", RING, "an undo keeps one token more than the verdict"),
-    Fault("ple-prev-not-restored", "strata.C4", RING, "an undo goes on from the advanced ple_prev"),
-    Fault("settle-first-stage-only", "strata.S5", RING, "only stage 0 settles (needs three stages)"),
-    Fault("settle-always-copies", "strata.S3", RING, "a settle copies where the state was in place"),
-    Fault("settle-before-drain", "strata.S1", RING, "a settle before the stages were drained"),
-    Fault("window-writes-state", "strata.P2", RING, "a window commits its own token into the state"),
-    Fault("snapshot-in-ring", "strata.X1", RING, "the side stream still takes snapshots"),
-    Fault("one-verifier-unbound", "strata.W4", RING, "one verifier's graphs do not carry the ring"),
-    Fault("bind-after-capture", "strata.W5", RING, "the ring is bound after the graphs were captured"),
-    Fault("flag-raised-late", "strata.M3", RING, "a flag is raised for a window that is through"),
-    Fault("window-words-early", "strata.M2", RING, "the host writes a verifier's words while its window may read them"),
-    Fault("commit-words-early", "strata.M1", RING, "the host writes the commit words while the commit may read them"),
+    StrataFault("spec-in-place", "strata.R1", RING, "a speculative commit writes the buffer that it reads", True),
+    StrataFault("undo-in-current", "strata.R5", RING, "an undo replays in the current buffer, not in the record", True),
+    StrataFault("undo-wrong-parity", "strata.R5", RING, "an undo uses the other verifier's record", True),
+    StrataFault("serial-sel-00", "strata.R4", RING,
+                "a commit in place selects buffer 0 while another is current", True),
+    StrataFault("no-settle", "strata.S1", RING, "the state stays where it is when the request ends", True),
+    StrataFault("word-not-set", "strata.W2", RING, "a commit leaves the device word as it was", True),
+    StrataFault("settle-keeps-word", "strata.S1", RING, "a settle copies the state and leaves the device word", True),
+    StrataFault("records-not-cleared", "strata.R6", RING, "an undo leaves the records", True, True),
+    StrataFault("keep-own-parity-record", "strata.R7", RING, "a commit keeps its parity's old record", True, True),
+    StrataFault("dst-ignores-records", "strata.R3", RING, "a commit chooses as if there were no records", True, True),
+    StrataFault("snap-wait-removed", "race", COPY, "a speculative commit does not wait for the snapshot"),
+    StrataFault("undo-keeps-one-more", "strata.R8", RING, "an undo keeps one token more than the verdict"),
+    StrataFault("ple-prev-not-restored", "strata.C4", RING, "an undo goes on from the advanced ple_prev"),
+    StrataFault("settle-first-stage-only", "strata.S5", RING, "only stage 0 settles (needs three stages)"),
+    StrataFault("settle-always-copies", "strata.S3", RING, "a settle copies where the state was in place"),
+    StrataFault("settle-before-drain", "strata.S1", RING, "a settle before the stages were drained"),
+    StrataFault("window-writes-state", "strata.P2", RING, "a window commits its own token into the state"),
+    StrataFault("snapshot-in-ring", "strata.X1", RING, "the side stream still takes snapshots"),
+    StrataFault("one-verifier-unbound", "strata.W4", RING, "one verifier's graphs do not carry the ring"),
+    StrataFault("bind-after-capture", "strata.W5", RING, "the ring is bound after the graphs were captured"),
+    StrataFault("flag-raised-late", "strata.M3", RING, "a flag is raised for a window that is through"),
+    StrataFault("window-words-early", "strata.M2", RING,
+                "the host writes a verifier's words while its window may read them"),
+    StrataFault("commit-words-early", "strata.M1", RING,
+                "the host writes the commit words while the commit may read them"),
 )  # fmt: skip
 
 
-def fault(name: str) -> Fault:
+def fault(name: str) -> StrataFault:
     """The fault of a name. Raises UsageError with a suggestion."""
     from difflib import get_close_matches
 

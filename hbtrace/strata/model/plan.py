@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Final
 
-from hbtrace.strata.model.steps import Request, Shape, Step
+from hbtrace.strata.model.steps import LoopStep, Request, RunShape
 
 _REASONS: Final = ("penalties", "a coupled sampler", "logprobs", "a lookup chain")
 
@@ -35,7 +35,7 @@ class Mix:
 
 
 @dataclass
-class _Window:
+class _PlannedWindow:
     seq: int
     tokens: int
     spec: bool
@@ -44,7 +44,7 @@ class _Window:
     running: bool = True
 
 
-def plan(shape: Shape, mix: Mix, seed: int) -> list[Request]:
+def plan(shape: RunShape, mix: Mix, seed: int) -> list[Request]:
     """The requests of a run, a pure function of its arguments but for shape's mode and fault."""
     rng = random.Random(seed)
     requests: list[Request] = []
@@ -73,21 +73,21 @@ def plan(shape: Shape, mix: Mix, seed: int) -> list[Request]:
 class _Loop:
     """One pipelined request's decode loop."""
 
-    shape: Shape
+    shape: RunShape
     mix: Mix
     rng: random.Random
     stopped: bool = False
-    flight: list[_Window] = field(default_factory=list)
+    flight: list[_PlannedWindow] = field(default_factory=list)
     """On the verified path so far, oldest first; the others are guesses."""
-    doomed: list[_Window] = field(default_factory=list)
-    out: list[Step] = field(default_factory=list)
+    doomed: list[_PlannedWindow] = field(default_factory=list)
+    out: list[LoopStep] = field(default_factory=list)
     following: int = 0
     guesses: int = 0
     pending_undo: tuple[int, int] | None = None
     verdicts: int = 0
     clock: float = 0.0
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[LoopStep]:
         budget = self.rng.randint(1, self.mix.windows)
         while self.verdicts < budget or self.flight or self.doomed or self.pending_undo is not None:
             choices = self._choices(budget)
@@ -95,9 +95,9 @@ class _Loop:
             getattr(self, "_" + kind)(window, budget)
         return self.out
 
-    def _choices(self, budget: int) -> list[tuple[str, _Window | None]]:
+    def _choices(self, budget: int) -> list[tuple[str, _PlannedWindow | None]]:
         """All that the loop could do next."""
-        choices: list[tuple[str, _Window | None]] = [
+        choices: list[tuple[str, _PlannedWindow | None]] = [
             ("finish", window) for window in (*self.flight, *self.doomed) if window.running
         ]
         if self.pending_undo is not None:
@@ -113,7 +113,7 @@ class _Loop:
             choices.append(("verdict", oldest))
         return choices
 
-    def _may_advance(self, window: _Window) -> bool:
+    def _may_advance(self, window: _PlannedWindow) -> bool:
         """The next stage is free for a window; the last stage runs only what is oldest, hence on the path."""
         following = window.stage + 1
         if following > self.shape.last:
@@ -127,10 +127,10 @@ class _Loop:
 
     def _say(self, op: str, **fields: int | bool) -> None:
         self.clock += self.rng.randint(50, 2000) / 1000
-        self.out.append(Step(op, time=round(self.clock, 3), **fields))  # type: ignore[arg-type]
+        self.out.append(LoopStep(op, time=round(self.clock, 3), **fields))  # type: ignore[arg-type]
 
-    def _launch(self, _: _Window | None, budget: int, spec: bool = False) -> None:
-        window = _Window(self.following, self.rng.randint(1, self.mix.tokens), spec)
+    def _launch(self, _: _PlannedWindow | None, budget: int, spec: bool = False) -> None:
+        window = _PlannedWindow(self.following, self.rng.randint(1, self.mix.tokens), spec)
         self.following += 1
         if spec:
             self.guesses += 1
@@ -138,11 +138,11 @@ class _Loop:
         self.flight.append(window)
         self._say("L", stage=0, seq=window.seq, tokens=window.tokens, spec=spec, forced=window.forced)
 
-    def _guess(self, _: _Window | None, budget: int) -> None:
+    def _guess(self, _: _PlannedWindow | None, budget: int) -> None:
         if self.rng.random() < self.mix.gate:
             self._launch(None, budget, spec=True)
 
-    def _finish(self, window: _Window | None, budget: int) -> None:
+    def _finish(self, window: _PlannedWindow | None, budget: int) -> None:
         assert window is not None
         window.running = False
         spec = {"spec": window.spec} if window.stage == 0 else {}
@@ -150,13 +150,13 @@ class _Loop:
         if window in self.doomed:
             self.doomed.remove(window)
 
-    def _advance(self, window: _Window | None, budget: int) -> None:
+    def _advance(self, window: _PlannedWindow | None, budget: int) -> None:
         assert window is not None
         window.stage += 1
         window.running = True
         self._say("L", stage=window.stage, seq=window.seq, tokens=window.tokens)
 
-    def _verdict(self, window: _Window | None, budget: int) -> None:
+    def _verdict(self, window: _PlannedWindow | None, budget: int) -> None:
         assert window is not None
         self.verdicts += 1
         if self.stopped and self.verdicts >= budget and len(self.flight) == 1:
@@ -175,7 +175,7 @@ class _Loop:
             self.flight = []
             self.following = window.seq + 1
 
-    def _undo(self, _: _Window | None, budget: int) -> None:
+    def _undo(self, _: _PlannedWindow | None, budget: int) -> None:
         assert self.pending_undo is not None
         seq, keep = self.pending_undo
         self.pending_undo = None

@@ -19,7 +19,7 @@ RING_FAULTS: Final = frozenset(
 """The seeded bugs that stand in the selector."""
 
 
-class Selection(NamedTuple):
+class RingSelection(NamedTuple):
     """What a commit is told: the two selection words, and what the host did to its records on the way."""
 
     src: int
@@ -48,7 +48,7 @@ class Selector:
     def buffers(self) -> int:
         return self.depth + 1
 
-    def speculative(self, parity: int) -> Selection:
+    def speculative(self, parity: int) -> RingSelection:
         """A commit whose window may be undone: out of the current buffer into one neither current nor recorded."""
         src, old = self.cur, self.records[parity]
         dropped = old >= 0 and self.fault != "keep-own-parity-record"
@@ -63,9 +63,9 @@ class Selector:
             dst = src
         self.records[parity] = src
         self.cur = dst
-        return Selection(src, dst, dropped, src)
+        return RingSelection(src, dst, dropped, src)
 
-    def undo(self, parity: int) -> Selection:
+    def undo(self, parity: int) -> RingSelection:
         """Back to what the window of `parity` read; its commit is replayed there, in place."""
         buffer = self.records[parity]
         if self.fault == "undo-in-current" or buffer < 0:
@@ -77,13 +77,13 @@ class Selector:
         if cleared:
             self.records = [-1] * self.depth
         self.cur = buffer
-        return Selection(buffer, buffer, cleared=cleared)
+        return RingSelection(buffer, buffer, cleared=cleared)
 
-    def in_place(self) -> Selection:
+    def in_place(self) -> RingSelection:
         """Any other commit of the loop."""
         if self.fault == "serial-sel-00":
             self.cur = 0
-        return Selection(self.cur, self.cur)
+        return RingSelection(self.cur, self.cur)
 
     def settle(self) -> int:
         """Back into the session's own buffer. Gives the buffer that must be copied there, 0 for none."""
@@ -96,7 +96,7 @@ def _free(buffers: int, taken: set[int]) -> list[int]:
     return [buffer for buffer in range(buffers) if buffer not in taken]
 
 
-class State(NamedTuple):
+class RingState(NamedTuple):
     """One state of the abstract machine: everything that the selector's next choice can depend on."""
 
     cur: int
@@ -111,14 +111,14 @@ class State(NamedTuple):
 class Explored:
     """All reachable states. `tight` holds the numbers of free buffers that a speculative commit found."""
 
-    states: set[State] = field(default_factory=set)
-    stuck: set[State] = field(default_factory=set)
+    states: set[RingState] = field(default_factory=set)
+    stuck: set[RingState] = field(default_factory=set)
     tight: set[int] = field(default_factory=set)
 
 
 def explore(buffers: int = 3, depth: int = 2, *, keep_own: bool = False) -> Explored:
     """Search the machine exhaustively. keep_own: the wrong rule, which keeps its parity's old record when choosing."""
-    start = State(0, (-1,) * depth, (), 0)
+    start = RingState(0, (-1,) * depth, (), 0)
     found, todo = Explored({start}), [start]
     while todo:
         state = todo.pop()
@@ -129,7 +129,7 @@ def explore(buffers: int = 3, depth: int = 2, *, keep_own: bool = False) -> Expl
     return found
 
 
-def _followers(state: State, buffers: int, keep_own: bool, found: Explored) -> list[State]:
+def _followers(state: RingState, buffers: int, keep_own: bool, found: Explored) -> list[RingState]:
     depth = len(state.records)
     following = (state.parity + 1) % depth
     cleared = (-1,) * depth
@@ -142,15 +142,15 @@ def _followers(state: State, buffers: int, keep_own: bool, found: Explored) -> l
         found.tight.add(len(free))
         if free:
             records[state.parity] = state.cur
-            out.append(State(free[0], tuple(records), (*state.live, state.parity), following))
+            out.append(RingState(free[0], tuple(records), (*state.live, state.parity), following))
         else:
             found.stuck.add(state)
     if state.live:
         oldest, *rest = state.live
         out.append(state._replace(live=tuple(rest)))  # on the path
         # A miss dooms every later window; the next one has the first doomed one's place.
-        out.append(State(state.records[oldest], cleared, (), (oldest + 1) % depth))
+        out.append(RingState(state.records[oldest], cleared, (), (oldest + 1) % depth))
     else:
         out.append(state._replace(parity=following))  # a commit in place
-        out.append(State(0, cleared, (), 0))  # settled
+        out.append(RingState(0, cleared, (), 0))  # settled
     return out

@@ -10,12 +10,12 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hbtrace.strata.model.tape import HOST, Memory, Operation, Tape
+from hbtrace.strata.model.tape import HOST, BlockMemory, StrataTape, TapeStep
 
 SCHEDULES: Final = ("recorded", "latest", "random")
 
 
-def carry_out(tape: Tape, schedule: str = "recorded", seed: int = 0) -> Memory:
+def carry_out(tape: StrataTape, schedule: str = "recorded", seed: int = 0) -> BlockMemory:
     """The memory that a schedule leaves; actions may leave more in the objects that they close over."""
     memory = tape.memory()
     for number in order(tape.operations, schedule, seed):
@@ -25,7 +25,7 @@ def carry_out(tape: Tape, schedule: str = "recorded", seed: int = 0) -> Memory:
     return memory
 
 
-def order(operations: Sequence[Operation], schedule: str, seed: int = 0) -> Iterator[int]:
+def order(operations: Sequence[TapeStep], schedule: str, seed: int = 0) -> Iterator[int]:
     """The numbers of the operations in the order in which a schedule runs them."""
     if schedule == "recorded":
         yield from range(len(operations))
@@ -35,14 +35,14 @@ def order(operations: Sequence[Operation], schedule: str, seed: int = 0) -> Iter
         yield from _random(operations, random.Random(seed))
 
 
-def _lines(operations: Sequence[Operation]) -> dict[str, list[int]]:
+def _lines(operations: Sequence[TapeStep]) -> dict[str, list[int]]:
     lines: dict[str, list[int]] = {}
     for number, operation in enumerate(operations):
         lines.setdefault(operation.line, []).append(number)
     return lines
 
 
-def _latest(operations: Sequence[Operation]) -> Iterator[int]:
+def _latest(operations: Sequence[TapeStep]) -> Iterator[int]:
     """The host first, always; a queue runs only as far as somebody waits for it. What nobody waits for runs last."""
     lines = _lines(operations)
     place = {number: at for own in lines.values() for at, number in enumerate(own)}
@@ -53,7 +53,7 @@ def _latest(operations: Sequence[Operation]) -> Iterator[int]:
 
 def _up_to(
     goal: int,
-    operations: Sequence[Operation],
+    operations: Sequence[TapeStep],
     lines: dict[str, list[int]],
     place: dict[int, int],
     position: dict[str, int],
@@ -79,7 +79,7 @@ def _up_to(
         yield number
 
 
-def _random(operations: Sequence[Operation], rng: random.Random) -> Iterator[int]:
+def _random(operations: Sequence[TapeStep], rng: random.Random) -> Iterator[int]:
     """A random choice among the lines that can go on. Some are favoured, else no queue would lag far behind."""
     lines = _lines(operations)
     names = list(lines)

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
-from hbtrace.strata.model.engine import Engine
+from hbtrace.strata.model.engine import StrataEngine
 from hbtrace.strata.model.plan import Mix, plan
 from hbtrace.strata.model.schedules import carry_out
-from hbtrace.strata.model.steps import Request, Shape
+from hbtrace.strata.model.steps import Request, RunShape
 
-__all__ = ["Mix", "Outcome", "Request", "Run", "Shape", "plan", "simulate"]
+__all__ = ["Mix", "Request", "Run", "RunOutcome", "RunShape", "plan", "simulate"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What a schedule of a run left and showed; two are equal if no byte differs."""
 
     state: bytes
@@ -41,10 +41,10 @@ class Outcome:
 class Run:
     """A simulated run: its events, and its bytes under any schedule."""
 
-    def __init__(self, shape: Shape, requests: Sequence[Request]) -> None:
+    def __init__(self, shape: RunShape, requests: Sequence[Request]) -> None:
         self.shape = shape
         self.requests = list(requests)
-        self.engine = Engine(shape, self.requests)
+        self.engine = StrataEngine(shape, self.requests)
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -54,14 +54,14 @@ class Run:
         """Whether the planted fault made any row another than a sound run has."""
         return Run(replace(self.shape, fault=""), self.requests).events != self.events
 
-    def outcome(self, schedule: str = "recorded", seed: int = 0) -> Outcome:
+    def outcome(self, schedule: str = "recorded", seed: int = 0) -> RunOutcome:
         """Carry the run out under a schedule."""
         seen = self.engine.seen
         seen.clear()
         memory = carry_out(self.engine.tape, schedule, seed)
         stages = self.engine.stages
         state = b"".join(bytes(memory[name]) for stage in stages for name in (stage.session, stage.cells))
-        return Outcome(
+        return RunOutcome(
             state,
             tuple(bytes(reply) for _, reply in sorted(seen.replies.items())),
             tuple(tuple(items.items()) for _, items in sorted(seen.hashes.items())),
@@ -74,6 +74,6 @@ class Run:
         return sum(self.outcome("random", seed + number) != expected for number in range(schedules))
 
 
-def simulate(shape: Shape, mix: Mix, seed: int = 0) -> Run:
+def simulate(shape: RunShape, mix: Mix, seed: int = 0) -> Run:
     """A run of random requests. The same seed gives the same requests in either mode and with any fault."""
     return Run(shape, plan(replace(shape, fault=""), mix, seed))

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hbtrace.strata.model.ring import Selection, Selector
-from hbtrace.strata.model.steps import MOST_TOKENS, Shape
-from hbtrace.strata.model.tape import Memory, Place, Tape
+from hbtrace.strata.model.ring import RingSelection, Selector
+from hbtrace.strata.model.steps import MOST_TOKENS, RunShape
+from hbtrace.strata.model.tape import BlockMemory, BlockPlace, StrataTape
 from hbtrace.strata.model.values import ROW, committed, rows_of
 
 WORD: Final = 8
@@ -22,7 +22,7 @@ _COMMIT_WORDS: Final = 3 * WORD
 
 
 @dataclass
-class Window:
+class StageWindow:
     """A window of a request. `seq` is used again after a wrong guess: (seq, attempt) tells windows apart."""
 
     seq: int
@@ -39,7 +39,7 @@ class Window:
 class Stage:
     """A front stage, or the last one, whose state never needs an undo."""
 
-    def __init__(self, shape: Shape, tape: Tape, number: int, cells: int) -> None:
+    def __init__(self, shape: RunShape, tape: StrataTape, number: int, cells: int) -> None:
         self.shape, self.tape, self.number = shape, tape, number
         self.is_last = number == shape.last
         self.selector = Selector(shape.windows, shape.fault)
@@ -98,7 +98,7 @@ class Stage:
 
     # windows
 
-    def launch(self, window: Window, *, speculative: bool, attrs: Mapping[str, Any]) -> None:
+    def launch(self, window: StageWindow, *, speculative: bool, attrs: Mapping[str, Any]) -> None:
         """Restage the verifier's words, take the snapshot (copy mode), and launch up to the doorbell."""
         tape, parity = self.tape, self._parity(window)
         copies = not self.shape.ring or self.shape.fault == "snapshot-in-ring"
@@ -113,10 +113,10 @@ class Stage:
         words, ask = f"h_win{self.number}.{parity}", f"h_x{self.number}.{parity}"
         text = b"".join(token.to_bytes(4, "little") for token in window.words)
 
-        def staged(memory: Memory) -> None:
+        def staged(memory: BlockMemory) -> None:
             memory[words][: len(text)] = text
 
-        def asked(memory: Memory) -> None:
+        def asked(memory: BlockMemory) -> None:
             memory[ask][:] = rows_of(b"", b"", bytes(memory[words][:4]), b"", b"")
 
         tape.host("stage words", [], [(words, 0, len(text))], staged)
@@ -125,12 +125,12 @@ class Stage:
         if self.shape.fault == "window-words-early":
             tape.host("stage words", [], [(words, 0, len(text))], _cleared(words))
 
-    def finish(self, window: Window, *, attrs: Mapping[str, Any]) -> None:
+    def finish(self, window: StageWindow, *, attrs: Mapping[str, Any]) -> None:
         """Answer the window's doorbell, let it run to its end, and see its event done."""
         tape, parity = self.tape, self._parity(window)
         ask, answer = f"h_x{self.number}.{parity}", f"h_y{self.number}.{parity}"
 
-        def answered(memory: Memory) -> None:
+        def answered(memory: BlockMemory) -> None:
             memory[answer][:] = bytes(byte ^ 0xFF for byte in memory[ask])
 
         tape.acquire(f"ring{self.number}.{parity}")
@@ -148,11 +148,11 @@ class Stage:
         if self.shape.fault == "flag-raised-late":
             self._raise_flag(window, parity)
 
-    def _raise_flag(self, window: Window, parity: int) -> None:
+    def _raise_flag(self, window: StageWindow, parity: int) -> None:
         self.tape.note("flag", stage=self.number, seq=window.seq, attempt=window.attempt)
         self.tape.release(f"flag{self.number}.{parity}")
 
-    def _body(self, window: Window, parity: int) -> None:
+    def _body(self, window: StageWindow, parity: int) -> None:
         number, tokens = self.number, window.tokens
         inputs, rows, words = f"commit_in{number}.{parity}", f"rows{number}.{parity}", f"h_win{number}.{parity}"
         above = f"rows{number - 1}.{parity}" if number else ""
@@ -161,7 +161,7 @@ class Stage:
         buffers = self.buffers
         writes_state = self.shape.fault == "window-writes-state" and not self.is_last
 
-        def ran(memory: Memory) -> None:
+        def ran(memory: BlockMemory) -> None:
             state = memory[_at(buffers, memory[f"cur{number}"]) if ringed else session]
             made = rows_of(
                 bytes(state), bytes(memory[cells][:low]), bytes(memory[words][: 4 * tokens]),
@@ -172,14 +172,14 @@ class Stage:
             memory[cells][low:high] = made
 
         current = self.buffers[self.word]
-        reads: list[Place] = [f"cur{number}"] if ringed else []
+        reads: list[BlockPlace] = [f"cur{number}"] if ringed else []
         reads += [current, (cells, 0, low), (words, 0, 4 * tokens), answer]
         if above:
             reads.append((above, 0, end))
-        writes: list[Place] = [(inputs, 0, end), (rows, 0, end), (cells, low, high)]
+        writes: list[BlockPlace] = [(inputs, 0, end), (rows, 0, end), (cells, low, high)]
         self.tape.kernel(self.stream, "window", reads, [*writes, current] if writes_state else writes, ran)
 
-    def _snapshot(self, window: Window) -> None:
+    def _snapshot(self, window: StageWindow) -> None:
         """`snap_take`: the side stream copies the state beside the window."""
         tape, slot = self.tape, self._parity(window)
         tape.note("snap_take", stage=self.number, seq=window.seq, attempt=window.attempt, slot=slot)
@@ -190,40 +190,42 @@ class Stage:
 
     # commits
 
-    def speculative_commit(self, window: Window, attrs: Mapping[str, Any]) -> None:
+    def speculative_commit(self, window: StageWindow, attrs: Mapping[str, Any]) -> None:
         """The commit of a window whose verdict is due, so that the next one can be launched."""
         parity = self._parity(window)
         if self._ringed:
             chosen = self.selector.speculative(parity)
         else:
-            chosen = Selection(0, 0)
+            chosen = RingSelection(0, 0)
             if self.shape.fault != "snap-wait-removed":
                 self.tape.wait(self.stream, f"snap_ev{self.number}.{parity}")
         self._commit(window, window.tokens, "spec commit", chosen, attrs)
         self.speculative.add(window.seq)
 
-    def commit(self, window: Window, kept: int, label: str, attrs: Mapping[str, Any]) -> None:
+    def commit(self, window: StageWindow, kept: int, label: str, attrs: Mapping[str, Any]) -> None:
         """Any commit that nobody will undo."""
-        chosen = Selection(0, 0)
+        chosen = RingSelection(0, 0)
         if self._ringed and label != "serial commit":
             chosen = self.selector.in_place()
         elif self._ringed:
             self.selector.cur = 0  # the serial path knows no ring: it writes the session's own buffer
         self._commit(window, kept, label, chosen, attrs)
 
-    def undo(self, window: Window, kept: int, attrs: Mapping[str, Any]) -> None:
+    def undo(self, window: StageWindow, kept: int, attrs: Mapping[str, Any]) -> None:
         """Back to what the window read, and its commit again with what was really accepted."""
         parity = self._parity(window)
         if self._ringed:
             chosen = self.selector.undo(parity)
         else:
-            chosen = Selection(0, 0)
+            chosen = RingSelection(0, 0)
             self.tape.note("restore", stage=self.number, seq=window.seq, slot=parity)
             self.tape.copy(self.stream, "undo restore", self.buffers[1 + parity], self.session)
         self._commit(window, kept, "undo commit", chosen, attrs)
         self.speculative.clear()
 
-    def _commit(self, window: Window, kept: int, label: str, chosen: Selection, attrs: Mapping[str, Any]) -> None:
+    def _commit(
+        self, window: StageWindow, kept: int, label: str, chosen: RingSelection, attrs: Mapping[str, Any]
+    ) -> None:
         tape, parity, number = self.tape, self._parity(window), self.number
         words, inputs = f"h_commit{number}.{parity}", f"commit_in{number}.{parity}"
         if f"commit{number}.{parity}" in tape.recorded:
@@ -233,10 +235,10 @@ class Stage:
         ringed, buffers = self._ringed, self.buffers
         sets_word = ringed and self.shape.fault != "word-not-set"
 
-        def staged(memory: Memory) -> None:
+        def staged(memory: BlockMemory) -> None:
             memory[words][:] = text
 
-        def ran(memory: Memory) -> None:
+        def ran(memory: BlockMemory) -> None:
             told = memory[words]
             source, target = (_at(buffers, told[WORD:]), _at(buffers, told[2 * WORD :])) if ringed else buffers[:1] * 2
             state = committed(bytes(memory[source]), bytes(memory[inputs]), told[0])
@@ -245,7 +247,7 @@ class Stage:
                 memory[f"cur{number}"][:] = told[2 * WORD :]
 
         tape.host("commit words", [], [words], staged)
-        writes: list[Place] = [buffers[chosen.dst]]
+        writes: list[BlockPlace] = [buffers[chosen.dst]]
         if sets_word:
             writes.append(f"cur{number}")
             self.word = chosen.dst
@@ -255,7 +257,7 @@ class Stage:
         tape.record(self.stream, f"commit{number}.{parity}")
 
     def _notes(
-        self, window: Window, parity: int, kept: int, label: str, chosen: Selection, attrs: Mapping[str, Any]
+        self, window: StageWindow, parity: int, kept: int, label: str, chosen: RingSelection, attrs: Mapping[str, Any]
     ) -> None:
         tape, number = self.tape, self.number
         if chosen.dropped:
@@ -285,7 +287,7 @@ class Stage:
         tape.copy(self.stream, "settle", self.buffers[was], self.session)
         if not keeps_word:
 
-            def reset(memory: Memory) -> None:
+            def reset(memory: BlockMemory) -> None:
                 memory[f"cur{number}"][:] = bytes(WORD)
 
             tape.kernel(self.stream, "settle: word", [], [f"cur{number}"], reset)
@@ -294,16 +296,16 @@ class Stage:
 
     # the last stage
 
-    def read_out(self, window: Window, kept: int, reply: bytearray) -> None:
+    def read_out(self, window: StageWindow, kept: int, reply: bytearray) -> None:
         """The host reads the rows of the tokens that it keeps: the request's reply."""
         rows = f"rows{self.number}.{self._parity(window)}"
         self.tape.host("read rows", [(rows, 0, window.tokens * ROW)], [], _appended(rows, kept * ROW, reply))
 
-    def draft(self, window: Window) -> None:
+    def draft(self, window: StageWindow) -> None:
         """The drafter's chain for the windows after this one."""
         rows = f"rows{self.number}.{self._parity(window)}"
 
-        def drafted(memory: Memory) -> None:
+        def drafted(memory: BlockMemory) -> None:
             memory["chain"][:ROW] = memory[rows][:ROW]
 
         self.tape.kernel("drafter", "draft", [(rows, 0, window.tokens * ROW)], ["chain"], drafted)
@@ -315,7 +317,7 @@ class Stage:
     def _ringed(self) -> bool:
         return self.shape.ring and not self.is_last
 
-    def _parity(self, window: Window) -> int:
+    def _parity(self, window: StageWindow) -> int:
         return window.seq % self.shape.windows
 
 
@@ -324,15 +326,15 @@ def _at(buffers: list[str], word: bytearray) -> str:
     return buffers[int.from_bytes(word[:WORD], "little") % len(buffers)]
 
 
-def _cleared(name: str) -> Callable[[Memory], None]:
-    def clear(memory: Memory) -> None:
+def _cleared(name: str) -> Callable[[BlockMemory], None]:
+    def clear(memory: BlockMemory) -> None:
         memory[name][:] = bytes(len(memory[name]))
 
     return clear
 
 
-def _appended(name: str, end: int, reply: bytearray) -> Callable[[Memory], None]:
-    def read(memory: Memory) -> None:
+def _appended(name: str, end: int, reply: bytearray) -> Callable[[BlockMemory], None]:
+    def read(memory: BlockMemory) -> None:
         reply.extend(memory[name][:end])
 
     return read

@@ -16,7 +16,7 @@ COPY: Final = "copy"
 RING: Final = "ring"
 
 
-class Step(NamedTuple):
+class LoopStep(NamedTuple):
     """One step of the loop. op: launch `L`, finished `F`, verdict `V`, undo `U`, or a gate or late guess `C`."""
 
     op: str
@@ -55,7 +55,7 @@ class Request:
     """The state is restored from what was parked."""
     prompt: list[int] = field(default_factory=list)
     """Tokens of each window of the prompt."""
-    steps: list[Step] = field(default_factory=list)
+    steps: list[LoopStep] = field(default_factory=list)
     serial: list[tuple[int, int]] = field(default_factory=list)
     """(tokens, kept) of each window that ran serially."""
     finish: str = "stop"
@@ -72,7 +72,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Shape:
+class RunShape:
     """What stays the same over a run. layer_bytes: of one layer's state, as the model really holds it."""
 
     mode: str = RING

@@ -1,7 +1,7 @@
 """A run while it is made: rows of a trace, and beside each what it does to real bytes.
 
 What it is: one method an event, memory as named blocks, and the happens-before edges of the events as plain
-dependencies between operations, so that the same run can be carried out under any schedule (`strata_run`). What it is
+dependencies between operations, so that the same run can be carried out under any schedule (`schedules`). What it is
 not: it knows no engine. Edges here are the contract's, told a second time without clocks: tests hold the two together.
 """
 
@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-Memory = dict[str, bytearray]
-Action = Callable[[Memory], None]
-Event = dict[str, Any]
-Place = str | tuple[str, int, int]
+from hbtrace.trace.vocabulary import EventRow
+
+BlockMemory = dict[str, bytearray]
+BlockAction = Callable[[BlockMemory], None]
+BlockPlace = str | tuple[str, int, int]
 """A block, or bytes of it: (block, offset, end)."""
 
 HOST = "HOST"
@@ -28,21 +29,21 @@ class Block(NamedTuple):
 
 
 @dataclass(slots=True)
-class Operation:
+class TapeStep:
     """One step of a queue or of the host: runs after `after`, and after the step before it on its line."""
 
     line: str
     after: tuple[int, ...]
-    action: Action | None
+    action: BlockAction | None
     row: int
 
 
 @dataclass
-class Tape:
+class StrataTape:
     """Events in recorded order, and their operations."""
 
-    rows: list[Event] = field(default_factory=list)
-    operations: list[Operation] = field(default_factory=list)
+    rows: list[EventRow] = field(default_factory=list)
+    operations: list[TapeStep] = field(default_factory=list)
     blocks: dict[str, Block] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -71,7 +72,7 @@ class Tape:
         self.rows.append({"ev": "buffer", "id": number, "name": kind, "size": size, **attributes})
         self.rows.append({"ev": "tensor", "id": number, "name": name, "buffer": number, "size": size})
 
-    def memory(self) -> Memory:
+    def memory(self) -> BlockMemory:
         """All blocks as zeros."""
         return {name: bytearray(block.size) for name, block in self.blocks.items()}
 
@@ -81,30 +82,37 @@ class Tape:
     # work
 
     def kernel(
-        self, queue: str, label: str, reads: Sequence[Place], writes: Sequence[Place], action: Action | None = None
+        self,
+        queue: str,
+        label: str,
+        reads: Sequence[BlockPlace],
+        writes: Sequence[BlockPlace],
+        action: BlockAction | None = None,
     ) -> None:
         """Queued work; reads come before writes."""
         row = {"ev": "kernel", "backend": self._queues[queue], "label": label, **self._ranges(reads, writes)}
         self._queued(queue, row, action)
 
-    def copy(self, queue: str, label: str, src: str, dst: str, action: Action | None = None) -> None:
+    def copy(self, queue: str, label: str, src: str, dst: str, action: BlockAction | None = None) -> None:
         """A copy of a whole block by a queue. action: None copies what the names say."""
 
-        def moved(memory: Memory) -> None:
+        def moved(memory: BlockMemory) -> None:
             memory[dst][:] = memory[src]
 
         number = self._queues[queue]
         row = {"ev": "copy_async", "backend": number, "src_backend": number, "label": label, "runs_on": "dst"}
         self._queued(queue, row | {"src": self._range(src), "dst": self._range(dst)}, action or moved)
 
-    def host(self, label: str, reads: Sequence[Place], writes: Sequence[Place], action: Action | None = None) -> None:
+    def host(
+        self, label: str, reads: Sequence[BlockPlace], writes: Sequence[BlockPlace], action: BlockAction | None = None
+    ) -> None:
         """Work of the host thread on mapped memory."""
         self._add(HOST, (), {"ev": "host_access", "label": label, **self._ranges(reads, writes)}, action)
 
     def free(self, name: str) -> None:
         """The block's buffer ends, which the contract counts as a write of the host."""
 
-        def cleared(memory: Memory) -> None:
+        def cleared(memory: BlockMemory) -> None:
             memory[name][:] = bytes(len(memory[name]))
 
         self._add(HOST, (), {"ev": "buffer_free", "buffer": self.blocks[name].ident}, cleared)
@@ -133,7 +141,7 @@ class Tape:
 
     def release(self, name: str, queue: str | None = None) -> None:
         """A doorbell is rung or a flag raised, by a queue or the host."""
-        row: Event = {"ev": "release", "object": name}
+        row: EventRow = {"ev": "release", "object": name}
         if queue is None:
             self._add(HOST, (), row, None)
         else:
@@ -142,7 +150,7 @@ class Tape:
 
     def acquire(self, name: str, queue: str | None = None) -> None:
         """A doorbell is seen, or a flag awaited."""
-        row: Event = {"ev": "acquire", "object": name}
+        row: EventRow = {"ev": "acquire", "object": name}
         after = tuple(self._released.get(name, ()))
         if queue is None:
             self._add(HOST, after, row, None)
@@ -151,28 +159,28 @@ class Tape:
 
     # inside
 
-    def _queued(self, queue: str, row: Event, action: Action | None, *more: int) -> None:
+    def _queued(self, queue: str, row: EventRow, action: BlockAction | None, *more: int) -> None:
         submitted = (self._last[HOST],) if HOST in self._last else ()
         self._add(queue, (*submitted, *(number for number in more if number >= 0)), row, action)
 
-    def _edge_of(self, queue: str, row: Event, after: tuple[int, ...]) -> None:
+    def _edge_of(self, queue: str, row: EventRow, after: tuple[int, ...]) -> None:
         # A queue's own release or acquire was submitted with the work before it: no edge from the host now.
         self._add(queue, after, row, None)
 
-    def _add(self, line: str, after: tuple[int, ...], row: Event, action: Action | None) -> None:
-        self.operations.append(Operation(line, after, action, len(self.rows)))
+    def _add(self, line: str, after: tuple[int, ...], row: EventRow, action: BlockAction | None) -> None:
+        self.operations.append(TapeStep(line, after, action, len(self.rows)))
         self._last[line] = len(self.operations) - 1
         self.rows.append(row)
 
-    def _ranges(self, reads: Sequence[Place], writes: Sequence[Place]) -> Event:
-        found: Event = {}
+    def _ranges(self, reads: Sequence[BlockPlace], writes: Sequence[BlockPlace]) -> EventRow:
+        found: EventRow = {}
         if reads:
             found["reads"] = [self._range(place) for place in reads]
         if writes:
             found["writes"] = [self._range(place) for place in writes]
         return found
 
-    def _range(self, place: Place) -> Event:
+    def _range(self, place: BlockPlace) -> EventRow:
         if isinstance(place, str):
             return {"tensor": self.blocks[place].ident}
         name, low, high = place

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hbtrace.strata.model.simulate import Run
-from hbtrace.strata.model.steps import Request, Step
+from hbtrace.strata.model.steps import LoopStep, Request
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _trace(run: Run, request: Request) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(step: Step) -> str:
+def _line(step: LoopStep) -> str:
     name = f"{step.op}{step.stage}" if step.op in "LF" else step.op
     x0, x1 = {
         "L": (step.tokens, int(step.spec)), "F": (step.tokens, int(step.spec)), "V": (step.accepted, step.on),
