@@ -10,7 +10,6 @@ import gc
 import importlib
 import os
 import sys
-from importlib.util import find_spec
 from typing import Any, Final
 
 import click
@@ -36,8 +35,8 @@ _TABLE: Final = {
 }
 """Verb -> its module, whose click command is named `command`, and its line in the help."""
 
-VERBS: Final = {name: about for name, (module, about) in _TABLE.items() if find_spec(module) is not None}
-"""The verbs of this version, in the order of the help; `find_spec` looks for the file and imports nothing."""
+VERBS: Final = {name: about for name, (_, about) in _TABLE.items()}
+"""The verbs, in the order of the help."""
 
 _HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 

@@ -249,12 +249,6 @@ def test_a_verb_s_result_is_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> No
     assert cli.run(["docs"]) == 4
 
 
-def test_a_verb_without_a_module_is_none(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(cli, "VERBS", {name: about for name, about in cli.VERBS.items() if name != "info"})
-    assert cli.run(["info", "run.arrow"]) == 2
-    assert "no verb `info`" in capsys.readouterr().err
-
-
 # shared options
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import hbtrace
-from hbtrace.cli import run, selftest
+from hbtrace.cli import run
 from hbtrace.compare import baseline, sides
+from hbtrace.compare.selftest import Trial
 
 PACKAGE = Path(hbtrace.__file__).parent
 
@@ -20,7 +21,7 @@ PACKAGE = Path(hbtrace.__file__).parent
 @pytest.fixture
 def verdict(hbtrace, monkeypatch):
     """The selftest, its processes run as functions of this one, so that faults can be planted: (code, what is red)."""
-    monkeypatch.setattr(selftest, "_exit_code", run)
+    monkeypatch.setattr(Trial, "exit_code", lambda trial: run(trial.arguments))
 
     def call():
         code, out, _ = hbtrace("selftest")
@@ -48,8 +49,8 @@ def checked(known, side, *rest):
 real_outcome, real_check = sides._outcome, baseline.check
 FAULTS = {
     # where, what, instead, what must be red
-    "no race ever fails": ("hbtrace.compare.findings.fails", lambda *_: False, "a planted race is found"),
-    "every race fails": ("hbtrace.compare.findings.fails", lambda *_: True, "its fix is clean"),
+    "no race ever fails": ("hbtrace.compare.race_result.RaceResult.failed", False, "a planted race is found"),
+    "every race fails": ("hbtrace.compare.race_result.RaceResult.failed", True, "its fix is clean"),
     "all workloads are comparable": ("hbtrace.compare.workload.obstacles", lambda *_: [],
                                      "a shorter run is not comparable"),
     "truncated traces pass": ("hbtrace.compare.sides._outcome", whole, "half a trace is refused"),
