@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class HbtraceError(Exception):
     """Base of what hbtrace raises on purpose; `exit_code` is what the command line ends with."""
@@ -23,3 +25,9 @@ class TraceError(HbtraceError):
     def __init__(self, message: str, *, row: int | None = None) -> None:
         super().__init__(message)
         self.row = row
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Of several exit codes the one that counts: a fault of ours, what could not be read, wrong use, what could not be
+    judged, findings, none."""
+    return min(codes, key=(70, 3, 2, 4, 1, 0).index)

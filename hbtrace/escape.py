@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -20,3 +21,8 @@ def harmless(line: str) -> str:
     In the log of a CI job a line of its own could be a command to the runner.
     """
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), line)
+
+
+def page(lines: Iterable[str]) -> str:
+    """Lines of ours, none of them a report's: whatever names are in them, they stay lines."""
+    return "\n".join(map(harmless, lines)) + "\n"

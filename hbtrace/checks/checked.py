@@ -8,10 +8,11 @@ from typing import Any
 from hbtrace.checks.checking import Checking
 from hbtrace.checks.coverage import Coverage
 from hbtrace.checks.meter import Meter
-from hbtrace.checks.model import SEVERITIES, Finding, Judgement
+from hbtrace.checks.model import Judgement
 from hbtrace.checks.registry import all_rules
 from hbtrace.checks.verdict import judge
 from hbtrace.errors import TraceError
+from hbtrace.findings import SEVERITIES, Finding
 from hbtrace.importers.source import Source
 from hbtrace.info.hazard import open_contents
 from hbtrace.replay.session import Session

@@ -1,29 +1,13 @@
-"""What a check says: severities, findings, judgements, and what is counted on the way to them."""
+"""What a check says beside its findings: judgements, and what is counted on the way to them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
-
-Severity = Literal["error", "warning", "info"]
-
-SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
-"""Worst first."""
 
 _SHOWN_ROWS: Final = 100
 """Rows of one finding that are kept; `count` goes on."""
-
-
-@dataclass(slots=True)
-class Finding:
-    """One thing that a rule has to say, and the rows it points to. `count` is how often it was met."""
-
-    id: str
-    severity: Severity
-    message: str
-    rows: list[int] = field(default_factory=list)
-    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
-from hbtrace.checks.model import Finding, Judgement, Severity, Tally
+from hbtrace.checks.model import Judgement, Tally
 from hbtrace.checks.race_sorts import Sort
 from hbtrace.checks.survey import DoneRow, Survey
+from hbtrace.findings import Finding, Severity
 from hbtrace.replay.reports import Report
 from hbtrace.replay.session import Replayed
 

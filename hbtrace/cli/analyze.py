@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from hbtrace.cli.gate import FORMATS, gate_options
+from hbtrace.cli.gate import gate_options
 from hbtrace.cli.options import filter_options, output_options, replay_options
-from hbtrace.errors import HbtraceError, UsageError
-from hbtrace.escape import as_text, harmless
+from hbtrace.errors import UsageError, worst
+from hbtrace.report.formats import FORMATS_OF_ANALYZE
 
 if TYPE_CHECKING:
-    from hbtrace.cli.output import Write
-    from hbtrace.compare.findings import Verdict
+    from hbtrace.cli.showing import Showing
     from hbtrace.compare.outcome import Options, Outcome
-    from hbtrace.importers.ggml_sanitize import LoggedReports
-    from hbtrace.races.suppressions import Suppressions
 
 
 @click.command(
@@ -45,7 +43,7 @@ Examples:
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
 @click.option("--gen-suppressions", is_flag=True, help="Print a ready suppression under each report.")
 @gate_options("any")
-@output_options((*FORMATS, "toml"))
+@output_options(FORMATS_OF_ANALYZE)
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Find the races of recorded runs and print them.
 
@@ -57,8 +55,11 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
 
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.gate import exit_code, load_suppressions, replay_settings
-    from hbtrace.cli.output import open_output, terminal_width, warn
+    from hbtrace.cli.gate import load_suppressions, replay_settings
+    from hbtrace.cli.output import warn
+    from hbtrace.cli.showing import read_each, showing
+    from hbtrace.compare.race_result import analysis
+    from hbtrace.compare.result import Unreadable, exit_code
 
     if given["every"] and given["limit"]:
         raise UsageError("give --all or --limit, not both")
@@ -69,151 +70,70 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
         replay_settings(given, suppressions, limit=None if given["every"] else given["limit"] or 1),
         consequence=True, only=frozenset(given["only"]),
     )  # fmt: skip
-    codes: list[int] = []
     outcomes: list[Outcome] = []
-    with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
-        show = _Shower(write, given, several=len(traces) > 1, width=terminal_width(output))
-        for path in traces:
-            try:
-                outcomes += _one(path, options, show)
-            except HbtraceError as error:  # a trace that cannot be read does not hide the others
-                if len(traces) == 1:
-                    raise
-                show.failed(path, error)
-                codes.append(error.exit_code)
-        verdict = _verdict(outcomes, suppressions)
-        verdict.errors += show.errors
-        show.end(outcomes, verdict)
+    unreadable: list[Unreadable] = []
+    pasted: list[PastedReports] = []
+    several = len(traces) > 1
+    with showing(output, given, force=force, inputs=traces, several=several) as show:
+        for found in read_each(traces, partial(_read, options=options, form=given["format"])):
+            if isinstance(found, Unreadable):
+                unreadable.append(found)
+            elif isinstance(found, PastedReports):
+                show.heading(found.path, first=not (outcomes or pasted))
+                show.write(found.summary)
+                pasted.append(found)
+            else:
+                _show(found, show, first=not (outcomes or pasted))
+                outcomes.append(found)
+        result = analysis(outcomes, unreadable, fail_on=given["fail_on"], several=several)
+        result.heed(suppressions)
+        show.whole(result)
     _say_what_matches_nothing(options, outcomes)
     if suppressions is not None:
         warn(suppressions.complaints())
-    codes.append(exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"]))
-    if show.pasted and not given["exit_zero"]:
-        codes.append(1)
-    return worst(codes)
+    raced = 1 if pasted and not given["exit_zero"] else 0
+    return worst((raced, exit_code(result, exit_zero=given["exit_zero"])))
 
 
-def _one(path: str, options: Options, show: _Shower) -> list[Outcome]:
-    """Analyze one trace and show it; a log of nothing but RACE blocks is summarised and is no outcome."""
+class PastedReports(NamedTuple):
+    """A log of nothing but RACE blocks: it cannot be replayed, only summarised."""
+
+    path: str
+    summary: str
+
+
+def _read(path: str, options: Options, form: str) -> Outcome | PastedReports:
+    """Analyze one trace."""
     from hbtrace.cli.progress import watched
     from hbtrace.compare.outcome import analyze_source
+    from hbtrace.importers.ggml_sanitize import summary_text
     from hbtrace.importers.source import open_source, pasted_reports
 
     pasted = pasted_reports(path)
-    if pasted is not None:
-        show.reports(path, pasted)
-        return []
-    outcome = analyze_source(watched(open_source(path)), options)
+    if pasted is None:
+        return analyze_source(watched(open_source(path)), options)
+    if form != "text":
+        raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
+    return PastedReports(path, summary_text(path, pasted))
+
+
+def _show(outcome: Outcome, show: Showing, *, first: bool) -> None:
+    """What there is to say of one trace already, and what the format has no place for."""
+    from hbtrace.cli.output import note, warn
+
+    if not show.format.has_warnings:
+        warn(outcome.warnings)
+    show.heading(outcome.path, first=first)
     show.trace(outcome)
-    return [outcome]
-
-
-def _verdict(outcomes: Iterable[Outcome], suppressions: Suppressions | None) -> Verdict:
-    """All traces as one verdict, for the exit code and the outputs that need it whole."""
-    from hbtrace.compare.findings import Verdict, findings_of
-
-    verdict = Verdict("analyze")
-    for outcome in outcomes:
-        verdict.findings += findings_of(outcome.selection, outcome.path)
-        path = f"{outcome.path}: "
-        verdict.notes += [as_text(path + remark) for remark in outcome.remarks]
-        verdict.warnings += [as_text(path + warning.removeprefix(path)) for warning in outcome.warnings]
-    verdict.findings.sort(key=lambda finding: (finding.trace, finding.ident))
-    verdict.warnings += suppressions.complaints() if suppressions is not None else []
-    return verdict
+    if not show.format.has_notes:
+        note(f"{outcome.path}: {remark}" for remark in outcome.remarks)
 
 
 def _say_what_matches_nothing(options: Options, outcomes: Sequence[Outcome]) -> None:
     """A filter of which no trace has ever heard may be a typing error: `no race` then means nothing."""
     from hbtrace.cli.output import note
-    from hbtrace.compare.sides import in_neither, unmatched
+    from hbtrace.compare.unmatched import in_none
 
-    nowhere: dict[str, set[str]] | None = None
-    for outcome in outcomes if options.filters else ():
-        nowhere = in_neither(unmatched(options.filters, outcome), nowhere)
-    for option, values in (nowhere or {}).items():
-        for value in sorted(values):
-            where = "the trace" if len(outcomes) == 1 else "any trace"
-            note([f"--{option} {value}: matches no {option} of {where}"])
-
-
-class _Shower:
-    """Writes text and lines trace by trace, documents at the end."""
-
-    def __init__(self, write: Write, given: dict[str, Any], *, several: bool, width: int | None) -> None:
-        self._write = write
-        self._width = width
-        self._given = given
-        self._form = given["format"]
-        self._several = several
-        self._shown = 0
-        self._failures: list[dict[str, Any]] = []
-        self.pasted = False
-
-    def failed(self, path: str, error: HbtraceError) -> None:
-        """A trace of several that could not be analyzed: said at once, and in the document."""
-        from hbtrace.cli.output import say
-
-        say(f"hbtrace: {error}")
-        self._failures.append({"path": path, "error": str(error), "exit_code": error.exit_code})
-
-    @property
-    def errors(self) -> list[str]:
-        return [as_text(failure["error"]) for failure in self._failures]
-
-    def trace(self, outcome: Outcome) -> None:
-        from hbtrace.cli.output import note, warn
-
-        if self._form == "text":
-            from hbtrace.report import text
-
-            warn(outcome.warnings)
-            self._heading(outcome.path)
-            self._write(
-                text.render(
-                    outcome, verbose=self._given["verbose"], suppression=self._given["gen_suppressions"],
-                    width=self._width,
-                )
-            )  # fmt: skip
-        elif self._form in ("jsonl", "toml"):
-            from hbtrace.report import json
-
-            warn(outcome.warnings)
-            for line in json.lines(outcome) if self._form == "jsonl" else ():
-                self._write(line)
-            note(f"{outcome.path}: {remark}" for remark in outcome.remarks)
-
-    def reports(self, path: str, reports: LoggedReports) -> None:
-        """A log of nothing but RACE blocks cannot be replayed: say what is in it."""
-        from hbtrace.importers.ggml_sanitize import summary_text
-
-        if self._form != "text":
-            raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
-        self.pasted = True
-        self._heading(path)
-        self._write(summary_text(path, reports))
-
-    def end(self, outcomes: list[Outcome], verdict: Verdict) -> None:
-        from hbtrace.cli.gate import render_verdict
-
-        if self._form == "json" and (outcomes or self._several):
-            from hbtrace.report import json
-
-            self._write(json.document(outcomes, self._failures, several=self._several))
-        elif self._form == "toml":
-            from hbtrace.races.suppressions import suppression_file
-
-            races = ((report, outcome.id_of(report)) for outcome in outcomes for report in outcome.reports)
-            self._write(suppression_file(races))
-        elif self._form not in ("text", "json", "jsonl"):
-            self._write(render_verdict(verdict, self._given))
-
-    def _heading(self, path: str) -> None:
-        if self._several:
-            self._write(f"{chr(10) if self._shown else ''}== {harmless(path)}\n\n")
-        self._shown += 1
-
-
-def worst(codes: Iterable[int]) -> int:
-    """Of several exit codes the one that counts."""
-    return min(codes, key=(70, 3, 2, 4, 1, 0).index)
+    where = "the trace" if len(outcomes) == 1 else "any trace"
+    for option, values in in_none(outcome.unmatched(options.filters) for outcome in outcomes).items():
+        note(f"--{option} {value}: matches no {option} of {where}" for value in sorted(values))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from hbtrace.cli.gate import FORMATS, gate_options, partial_option
+from hbtrace.cli.gate import gate_options, partial_option
 from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
+from hbtrace.report.formats import FORMATS
 
 
 @click.group(
@@ -82,9 +80,10 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole or does nothing, 4 not
     exercised.
     """
-    from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings, today
-    from hbtrace.cli.output import open_output, tell, terminal_width
+    from hbtrace.cli.gate import load_suppressions, replay_settings, today
+    from hbtrace.cli.showing import show_comparison
     from hbtrace.compare import baseline
+    from hbtrace.compare.result import exit_code
     from hbtrace.compare.sides import check_filters, load_side, unproved
 
     known = baseline.read(file)
@@ -94,18 +93,16 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
         raise UsageError("--prune with a filter would drop what the filter hides: give one or the other")
     side = load_side(traces, options, allow_partial=given["allow_partial"])
     check_filters(options.filters, [side], known.races)
-    verdict = baseline.check(known, side, today(), options.filters)
-    verdict.warnings += suppressions.complaints() if suppressions is not None else []
+    result = baseline.check(known, side, today(), options.filters, given["fail_on"])
+    result.heed(suppressions)
     if given["require_exercised"]:
-        verdict.errors += unproved(side, verdict)
-    with open_output(output, force=force, inputs=(file, *traces), form=given["format"]) as write_out:
-        write_out(render_comparison(verdict, {}, given, terminal_width(output)))
-    tell(verdict, given["format"])
+        result.unmet += unproved(side, result.findings)
+    show_comparison(result, output, given, force=force, inputs=(file, *traces))
     if given["prune"]:
-        pruned = baseline.prune(known, verdict)
+        pruned = baseline.prune(known, result)
         _replace(file, baseline.render(pruned))
         click.echo(f"pruned {file}: {len(known.races) - len(pruned.races)} fixed, {len(pruned.races)} left", err=True)
-    return 4 if verdict.errors else exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
+    return exit_code(result, exit_zero=given["exit_zero"])
 
 
 def _replace(path: str, text: str) -> None:

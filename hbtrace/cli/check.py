@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hbtrace.cli.options import output_options, replay_options
-from hbtrace.errors import HbtraceError, UsageError
-from hbtrace.escape import as_text, harmless
+from hbtrace.errors import UsageError
+from hbtrace.report.formats import FORMATS
 
 if TYPE_CHECKING:
     from hbtrace.checks.checked import Checked
@@ -27,7 +28,7 @@ Examples:
 @click.option("--list", "listing", is_flag=True, help="List the checks.")
 @click.option("--explain", metavar="ID", help="What a check looks at, why it matters, what mends it.")
 @replay_options
-@output_options(("text", "json", "jsonl", "markdown", "github", "sarif", "junit"))
+@output_options(FORMATS)
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Check recorded runs against the rules of the scheduler, and say what a clean run is worth.
 
@@ -37,9 +38,10 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     Exit code: 0 no error or warning, 1 findings, 2 wrong use, 3 a trace that cannot be read, 4 --require is not met.
     """
     from hbtrace.checks import require
-    from hbtrace.cli.output import open_output, say, terminal_width, warn
-    from hbtrace.report import check as report
-    from hbtrace.report import check_formats
+    from hbtrace.cli.output import open_output, terminal_width, warn
+    from hbtrace.cli.showing import read_each, showing
+    from hbtrace.compare.check_result import CheckedTrace, CheckResult
+    from hbtrace.compare.result import Unreadable, exit_code
 
     if given["listing"] or given["explain"] is not None:
         with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
@@ -50,37 +52,23 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     if traces.count("-") > 1:
         raise UsageError("standard input can be read only once")
     wanted = [] if given["require"] is None else require.parse(given["require"])
-    several, codes, objects, failures, told = len(traces) > 1, [0], [], [], []
-    with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
-        for number, path in enumerate(traces):
-            try:
-                checked = _one(path, given)
-            except HbtraceError as error:  # a trace that cannot be read does not hide the others
-                if not several:
-                    raise
-                say(f"hbtrace: {error}")
-                codes.append(error.exit_code)
-                failures.append({"path": path, "error": str(error), "exit_code": error.exit_code})
-                told.append(check_formats.Told(path, error=as_text(str(error))))
+    result = CheckResult(several=len(traces) > 1)
+    with showing(output, given, force=force, inputs=traces, several=result.several) as show:
+        for found in read_each(traces, partial(_read, given=given)):
+            if isinstance(found, Unreadable):
+                result.traces.append(found)
                 continue
-            warn(checked.warnings)
-            unmet = require.unmet(wanted, checked.coverage)
-            codes.append(4 if unmet else 1 if checked.failed else 0)
-            if given["format"] == "json":
-                objects.append(report.trace_object(checked, unmet))
-            elif given["format"] != "text":
-                told.append(check_formats.Told(path, checked, unmet))
-            else:
-                heading = f"{chr(10) if number else ''}== {harmless(path)}\n\n" if several else ""
-                write(heading + report.render(checked, unmet, terminal_width(output)))
-        if given["format"] == "json":
-            write(report.document(objects, failures, several=several))
-        elif given["format"] != "text":
-            write(check_formats.render(given["format"], told))
-    return min(codes, key=(70, 3, 2, 4, 1, 0).index)
+            warn(found.warnings)
+            show.heading(found.path, first=not result.traces)
+            trace = CheckedTrace(found, require.unmet(wanted, found.coverage))
+            show.trace(trace)
+            result.traces.append(trace)
+        show.whole(result)
+    return exit_code(result)
 
 
-def _one(path: str, given: dict[str, Any]) -> Checked:
+def _read(path: str, given: dict[str, Any]) -> Checked:
+    """Check one trace."""
     from hbtrace.checks.checked import check_source
     from hbtrace.cli.progress import watched
     from hbtrace.info.hazard import open_contents
@@ -91,7 +79,7 @@ def _one(path: str, given: dict[str, Any]) -> Checked:
     )  # fmt: skip
 
 
-def _documentation(given: dict[str, Any], width: int | None) -> str:
+def _documentation(given: dict[str, Any], width: int | None) -> str | bytes:
     from hbtrace.checks.registry import all_rules, rule
     from hbtrace.report import check as report
 

@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from hbtrace.cli.extensions import engine_options, instead
-from hbtrace.cli.gate import FORMATS, gate_options, partial_option
+from hbtrace.cli.gate import gate_options, partial_option
 from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import UsageError
+from hbtrace.report.formats import FORMATS
 
 
 class _Diff(click.Command):
@@ -63,9 +64,10 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole, 4 not comparable
     or not exercised, where that was asked for.
     """
-    from hbtrace.cli.gate import exit_code, load_suppressions, render_comparison, replay_settings
-    from hbtrace.cli.output import open_output, tell, terminal_width
+    from hbtrace.cli.gate import load_suppressions, replay_settings
+    from hbtrace.cli.showing import show_comparison
     from hbtrace.compare.diff import diff
+    from hbtrace.compare.result import exit_code
     from hbtrace.compare.sides import check_filters, load_side, unproved
 
     answer: int | None = instead("diff", {"base": base, "head": head, "output": output, "force": force, **given})
@@ -79,15 +81,11 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     options = replay_settings(given, suppressions, limit=1)
     sides = [load_side([place], options, allow_partial=given["allow_partial"]) for place in (base, head)]
     check_filters(options.filters, sides)
-    verdict = diff(*sides)
-    verdict.warnings += suppressions.complaints() if suppressions is not None else []
+    result = diff(*sides, fail_on=given["fail_on"])
+    result.heed(suppressions)
     if given["require_comparable"]:
-        verdict.errors += verdict.reasons
+        result.unmet += result.reasons
     if given["require_exercised"]:
-        verdict.errors += unproved(sides[1], verdict)
-    before, after = (side.counters for side in sides)
-    workload = {name: (before[name], after[name]) for name in before}
-    with open_output(output, force=force, inputs=(base, head), form=given["format"]) as write:
-        write(render_comparison(verdict, workload, given, terminal_width(output)))
-    tell(verdict, given["format"])
-    return 4 if verdict.errors else exit_code(verdict, given["fail_on"], exit_zero=given["exit_zero"])
+        result.unmet += unproved(sides[1], result.findings)
+    show_comparison(result, output, given, force=force, inputs=(base, head))
+    return exit_code(result, exit_zero=given["exit_zero"])

@@ -1,21 +1,18 @@
-"""What the verbs that gate share: suppressions, when a race fails, and the outputs that all of them have."""
+"""What the verbs that gate on races share: suppressions, when a race fails, how a trace is replayed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hbtrace.cli.options import filters_of
 
 if TYPE_CHECKING:
-    from hbtrace.compare.findings import Finding, Verdict
     from hbtrace.compare.outcome import Options
     from hbtrace.races.suppressions import Suppressions
-
-FORMATS: Final = ("text", "json", "jsonl", "markdown", "github", "sarif", "junit")
 
 Command = Callable[..., Any]
 
@@ -68,51 +65,3 @@ def replay_settings(given: dict[str, Any], suppressions: Suppressions | None, li
         limit=limit,
         suppressions=suppressions,
     )
-
-
-def render_verdict(verdict: Verdict, given: dict[str, Any]) -> str | bytes:
-    """A verdict in one of the formats that do not depend on the verb."""
-    from hbtrace.compare.findings import fails
-
-    form = given["format"]
-
-    def failing(finding: Finding) -> bool:
-        return fails([finding], given["fail_on"])
-
-    if form == "markdown":
-        from hbtrace.report import markdown
-
-        return markdown.render(verdict)
-    if form == "github":
-        from hbtrace.report import github
-
-        return github.render(verdict, failing)
-    if form == "sarif":
-        from hbtrace.report import sarif
-
-        return sarif.render(verdict, marked=given["suppressions"] is not None)
-    from hbtrace.report import junit
-
-    return junit.render(verdict, failing)
-
-
-def render_comparison(
-    verdict: Verdict, workload: dict[str, tuple[int, int]], given: dict[str, Any], width: int | None
-) -> str | bytes:
-    """What `diff` and `baseline check` print, in any format; a baseline has no workload to compare with. width: of the
-    terminal, None elsewhere."""
-    from hbtrace.report import diff as report
-
-    if given["format"] == "text":
-        return report.render_text(verdict, workload, verbose=given["verbose"], width=width)
-    if given["format"] == "json":
-        return report.document(verdict, workload)
-    if given["format"] == "jsonl":
-        return report.lines(verdict)
-    return render_verdict(verdict, given)
-
-
-def exit_code(verdict: Verdict, fail_on: str, *, exit_zero: bool) -> int:
-    from hbtrace.compare.findings import fails
-
-    return 1 if not exit_zero and fails(verdict.findings, fail_on) else 0

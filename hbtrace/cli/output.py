@@ -10,15 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import click
 
 from hbtrace.errors import UsageError
 from hbtrace.escape import harmless
-
-if TYPE_CHECKING:
-    from hbtrace.compare.findings import Verdict
 
 Write = Callable[[str | bytes], None]
 
@@ -149,13 +146,3 @@ def warn(sentences: Iterable[str]) -> None:
 def note(sentences: Iterable[str]) -> None:
     for sentence in sentences:
         say(f"note: {sentence}")
-
-
-def tell(verdict: Verdict, form: str) -> None:
-    """What stands beside a comparison's result: warnings, and of JSON lines all that is said of no race."""
-    if form == "jsonl":
-        from hbtrace.compare.side_coverage import lines
-
-        warn(dict.fromkeys([*verdict.errors, *verdict.reasons]))
-        note([*verdict.notes, *lines(verdict.coverage)])
-    warn(verdict.warnings)

@@ -10,7 +10,8 @@ from datetime import date
 from typing import Final
 
 from hbtrace.compare.diff import lost_roots, met_by_host, united
-from hbtrace.compare.findings import Finding, State, Verdict
+from hbtrace.compare.findings import RaceFinding, State
+from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.sides import Side
 from hbtrace.errors import UsageError
 from hbtrace.escape import as_text
@@ -112,7 +113,9 @@ def _renamed(known: Known | None, ident: str, canonical: Signature) -> Known:
     return Known(ident, canonical, known.reason if known else "", known.expires if known else None)
 
 
-def check(baseline: Baseline, side: Side, today: date, filters: Filters | None = None) -> Verdict:
+def check(
+    baseline: Baseline, side: Side, today: date, filters: Filters | None = None, fail_on: str = "new"
+) -> RaceResult:
     """What of a side is new, persists, is fixed. A known race whose tensors are no longer touched is not exercised.
 
     Decided over the whole baseline; told is what the filters show. Filters by numbers of splits or ubatches show no
@@ -120,7 +123,7 @@ def check(baseline: Baseline, side: Side, today: date, filters: Filters | None =
     """
     filters = filters or Filters()
     ids = identities([*baseline.races, *side.races])
-    out = Verdict("baseline check", warnings=list(side.warnings), coverage={"head": side.coverage})
+    out = RaceResult("baseline check", fail_on, warnings=list(side.warnings), coverage={"head": side.coverage})
     for canonical, seen in side.races.items():
         if seen.occurrences is None:
             continue
@@ -130,16 +133,20 @@ def check(baseline: Baseline, side: Side, today: date, filters: Filters | None =
             known = None
         state: State = "new" if known is None else "persisting"
         out.findings.append(
-            Finding(ids[canonical], seen.report, state, head=seen.occurrences, suppression=seen.suppression)
-        )
+            RaceFinding(
+                ids[canonical], report=seen.report, state=state, head=seen.occurrences, suppression=seen.suppression,
+                fail_on=fail_on,
+            )
+        )  # fmt: skip
     for canonical in baseline.races.keys() - side.races.keys():
         gone = _stand_in(canonical)
         if not filters.shows(gone, ids):
             continue
         lost = _why_not_fixed(canonical, side)
         out.notes += [f"{ids[canonical]}: {why}" for why in lost]
-        out.findings.append(Finding(ids[canonical], gone, "not exercised" if lost else "fixed"))
-    out.findings.sort(key=lambda finding: finding.ident)
+        state = "not exercised" if lost else "fixed"
+        out.findings.append(RaceFinding(ids[canonical], report=gone, state=state, fail_on=fail_on))
+    out.findings.sort(key=lambda finding: finding.id)
     out.notes.sort()
     out.notes += [
         as_text(f"{path} {limit}") for run in side.workloads.values() for limit in run.limits for path in run.paths
@@ -175,9 +182,9 @@ def _why_not_fixed(canonical: Signature, side: Side) -> list[str]:
     return lost_roots(names, _needs(canonical), united([run.roots for run in able]))
 
 
-def prune(baseline: Baseline, verdict: Verdict) -> Baseline:
+def prune(baseline: Baseline, result: RaceResult) -> Baseline:
     """The baseline without what is fixed."""
-    fixed = {finding.report.canonical for finding in verdict.findings if finding.state == "fixed"}
+    fixed = {finding.report.canonical for finding in result.findings if finding.state == "fixed"}
     return Baseline({c: known for c, known in baseline.races.items() if c not in fixed}, baseline.folded)
 
 

@@ -9,24 +9,25 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from hbtrace.compare.findings import Finding, State, Verdict
-from hbtrace.compare.sides import Seen, Side
+from hbtrace.compare.findings import RaceFinding, State
+from hbtrace.compare.race_result import RaceResult
+from hbtrace.compare.sides import RaceOfSide, Side
 from hbtrace.compare.workload import incomparable, obstacles
 from hbtrace.races.identity import identities
+from hbtrace.races.natures import is_host
 from hbtrace.replay.canonical import fold_layers, is_unnamed, without_slot
 from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN
-from hbtrace.replay.names import HOST_NAME
 from hbtrace.replay.reports import Signature
 
 
-def diff(base: Side, head: Side) -> Verdict:
+def diff(base: Side, head: Side, *, fail_on: str = "new") -> RaceResult:
     """What became of the races of `base` in `head`, and which are new there.
 
     Decided over all races; told are those of which the filters show a report on either side. So one that a filter
     hides on one side only is neither new nor fixed.
     """
     ids = identities([*base.races, *head.races])
-    out = Verdict("diff", reasons=incomparable(base.workloads.values(), head.workloads.values()))
+    out = RaceResult("diff", fail_on, reasons=incomparable(base.workloads.values(), head.workloads.values()))
     gone, new = base.races.keys() - head.races.keys(), head.races.keys() - base.races.keys()
     moved = _moved(base, head, gone, new)
     for canonical, seen in head.races.items():
@@ -38,21 +39,29 @@ def diff(base: Side, head: Side) -> Verdict:
         lost = _why_not_fixed(canonical, base, head)
         told = _tell(out, ids[canonical], "fixed" if lost is None else "not exercised", base.races[canonical], None)
         out.notes += [f"{ids[canonical]}: {why}" for why in lost or () if told]
-    out.findings.sort(key=lambda finding: finding.ident)
+    out.findings.sort(key=lambda finding: finding.id)
     out.notes.sort()
     out.notes += _changed_backends(base, head)
     out.warnings = [*base.warnings, *head.warnings]
     out.coverage = {"base": base.coverage, "head": head.coverage}
+    out.workload = {name: (count, head.counters[name]) for name, count in base.counters.items()}
     return out
 
 
-def _tell(out: Verdict, ident: str, state: State, base: Seen | None, head: Seen | None, was: str | None = None) -> bool:
+def _tell(
+    out: RaceResult, ident: str, state: State, base: RaceOfSide | None, head: RaceOfSide | None, was: str | None = None
+) -> bool:
     """Add a finding, unless the filters hide the race on both sides."""
     before, after = (seen.occurrences if seen is not None else None for seen in (base, head))
     shown = head if head is not None and head.occurrences is not None else base
     if shown is None or shown.occurrences is None:
         return False
-    out.findings.append(Finding(ident, shown.report, state, before, after, shown.suppression, was))
+    out.findings.append(
+        RaceFinding(
+            ident, report=shown.report, state=state, base=before, head=after, suppression=shown.suppression, was=was,
+            fail_on=out.fail_on,
+        )
+    )  # fmt: skip
     return True
 
 
@@ -66,11 +75,6 @@ def _why_not_fixed(canonical: Signature, base: Side, head: Side) -> list[str] | 
     roots = (seen.report.signature[3], seen.report.signature[6])
     before, after = (united([run.roots for run in runs]) for runs in (showed, clean))
     return lost_roots(roots, before, after, READ | WRITTEN | met_by_host(canonical)) or None
-
-
-def is_host(actor: str) -> bool:
-    """Whether an actor of a signature is a host thread."""
-    return actor.split("#")[0] == HOST_NAME
 
 
 def met_by_host(canonical: Signature) -> int:
@@ -158,13 +162,13 @@ def _moved(base: Side, head: Side, gone: set[Signature], new: set[Signature]) ->
     return {now: then for then, now in pairs if befores[then] == afters[now] == 1}
 
 
-def _nameless(canonical: Signature, seen: Seen) -> tuple[object, ...]:
+def _nameless(canonical: Signature, seen: RaceOfSide) -> tuple[object, ...]:
     """A race without the names of its roots; whether they are one or two stays."""
     roots = seen.report.signature[3], seen.report.signature[6]
     return *canonical[:3], roots[0] is None, *canonical[4:6], roots[1] is None, canonical[7], roots[0] == roots[1]
 
 
-def _comparable(base: Side, then: Seen, head: Side, now: Seen) -> bool:
+def _comparable(base: Side, then: RaceOfSide, head: Side, now: RaceOfSide) -> bool:
     """Whether a run that shows one race did as much as a run that shows the other, neither more nor less."""
     pairs = ((base.workloads[before], head.workloads[after]) for before in then.workloads for after in now.workloads)
     return any(not obstacles(*pair) and not obstacles(*reversed(pair)) for pair in pairs)
@@ -175,7 +179,7 @@ def _is_known(name: str | None, roots: dict[str, int]) -> bool:
     return name is not None and not is_unnamed(name) and _touched(roots, name) != 0
 
 
-def _is_renamed(then: Seen, now: Seen, base: dict[str, int], head: dict[str, int]) -> bool:
+def _is_renamed(then: RaceOfSide, now: RaceOfSide, base: dict[str, int], head: dict[str, int]) -> bool:
     for side in (3, 6):
         before, after = then.report.signature[side], now.report.signature[side]
         if before != after and (_is_known(before, head) or _is_known(after, base)):

@@ -1,25 +1,45 @@
-"""Findings: distinct races with what a gate thinks of them. The one thing that every output renders."""
+"""Distinct races as findings: with what became of each, how often it was reported, and whether a gate fails on it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import InitVar, dataclass, field
+from typing import Final, Literal
 
-from hbtrace.compare.selection import Selection
-from hbtrace.compare.side_coverage import Worth
-from hbtrace.compare.sides import Occurrences
+from hbtrace.compare.race_text import sentence
+from hbtrace.findings import Finding, Severity
 from hbtrace.races.suppressions import Suppression
 from hbtrace.replay.reports import Report
 
 State = Literal["found", "new", "persisting", "fixed", "moved", "not exercised"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One distinct race. base, head: how often it was reported on a side, None where it was not."""
+@dataclass(slots=True)
+class Occurrences:
+    """How often a race was reported in the `runs` runs, of `of`, in which it was."""
 
-    ident: str
+    min: int
+    max: int
+    runs: int = 1
+    of: int = 1
+
+    def add(self, count: int) -> None:
+        self.min, self.max, self.runs = min(self.min, count), max(self.max, count), self.runs + 1
+
+
+_FAILING: Final[dict[str, tuple[State, ...]]] = {
+    "none": (),
+    "new": ("found", "new"),  # where there is nothing to compare with, every race is new
+    "any": ("found", "new", "persisting", "moved"),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class RaceFinding(Finding):
+    """One distinct race. base, head: how often it was reported on a side, None where it was not.
+
+    Its severity is what a gate thinks of it: an `error` fails, `info` is fixed. fail_on: `none`, `new` or `any`.
+    """
+
     report: Report
     state: State
     base: Occurrences | None = None
@@ -27,70 +47,23 @@ class Finding:
     suppression: Suppression | None = None
     was: str | None = None
     """The id under which a moved race is known on the other side."""
-    trace: str = ""
     consequence: str | None = None
     """What the race comes to, `live`, `dead` or `unknown`; None where that was not asked for."""
+    fail_on: InitVar[str]
+    severity: Severity = field(init=False)
+    message: str = field(init=False)
+    rows: list[int] = field(init=False)
+    count: int = field(init=False)
+
+    def __post_init__(self, fail_on: str) -> None:
+        counts = self.head is not None and self.suppression is None
+        failing = counts and self.state in _FAILING[fail_on]
+        self.severity = "error" if failing else "info" if self.state == "fixed" else "warning"
+        self.message = sentence(self.report)
+        self.rows = [] if self.seen is None else [self.report.earlier.row, self.report.current.row]
+        self.count = 0 if self.seen is None else self.seen.max
 
     @property
-    def counts(self) -> bool:
-        """Whether the race is there and nobody suppressed it."""
-        return self.suppression is None and self.head is not None
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What a verb has to say: findings in a stable order, and sentences beside them."""
-
-    verb: str
-    findings: list[Finding] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    """What was not exercised, what changed beside the races."""
-    warnings: list[str] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)
-    """Why the sides cannot be compared; empty where they can."""
-    errors: list[str] = field(default_factory=list)
-    """A sentence for each trace that could not be read, and for each requirement that failed: why the sides cannot be
-    compared (`--require-comparable`), what a run did not exercise (`--require-exercised`)."""
-    coverage: dict[str, Worth] = field(default_factory=dict)
-    """By side, `base` and `head`, what its runs exercised."""
-
-    @property
-    def comparable(self) -> bool:
-        return not self.reasons
-
-    @property
-    def sentences(self) -> list[str]:
-        """All there is to say beside the findings and errors; what cannot be compared first."""
-        return [*self.reasons, *self.notes, *self.warnings]
-
-    @property
-    def suppressed(self) -> int:
-        """How many findings somebody suppressed."""
-        return sum(finding.suppression is not None for finding in self.findings)
-
-    def of(self, *states: State) -> list[Finding]:
-        return [finding for finding in self.findings if finding.state in states]
-
-
-def findings_of(selection: Selection, trace: str) -> list[Finding]:
-    """The distinct races of one analyzed trace, suppressed ones among them."""
-    return [
-        Finding(
-            selection.ids[canonical],
-            found.report,
-            "found",
-            head=Occurrences(found.count, found.count),
-            suppression=found.suppression,
-            trace=trace,
-            consequence=None if selection.judged is None else selection.judged.races.get(canonical),
-        )
-        for canonical, found in selection.found.items()
-    ]
-
-
-def fails(findings: Iterable[Finding], fail_on: str) -> bool:
-    """Whether findings make the exit code 1. Where there is nothing to compare with, every race is new."""
-    if fail_on == "none":
-        return False
-    states = ("found", "new") if fail_on == "new" else ("found", "new", "persisting", "moved")
-    return any(finding.counts and finding.state in states for finding in findings)
+    def seen(self) -> Occurrences | None:
+        """How often, on the side that counts; None for a race that only a baseline knows: no report of it is there."""
+        return self.head or self.base

@@ -11,7 +11,9 @@ from hbtrace import importers
 from hbtrace.checks.coverage import Coverage
 from hbtrace.checks.meter import Meter
 from hbtrace.checks.verdict import judge
+from hbtrace.compare.race_text import block, details
 from hbtrace.compare.selection import Selection, select
+from hbtrace.compare.unmatched import Unmatched, unmatched
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.importers.source import ImportedTrace, Rereadable, Source, open_source
 from hbtrace.races.filters import Filters
@@ -105,8 +107,6 @@ class Outcome:
 
     def text_of(self, report: Report, *, verbose: bool = False) -> str:
         """A report as `analyze` prints it, four lines without a newline at the end; verbose: what `-v` adds, too."""
-        from hbtrace.report.text import block, details
-
         more = details(report, self.id_of(report), self.selection.judged) if verbose else []
         return "\n".join([block(report), *more])
 
@@ -114,6 +114,10 @@ class Outcome:
         """What a report comes to; None where it was not judged."""
         judged = self.selection.judged
         return None if judged is None else judged.of(report)
+
+    def unmatched(self, filters: Filters) -> Unmatched:
+        """What filters name that this run does not have."""
+        return unmatched(filters, self.exercise, self.actors, self.selection.known.values())
 
     @property
     def reports(self) -> list[Report]:
@@ -139,11 +143,9 @@ def analyze(path: str, **options: Any) -> Outcome:
     path: a trace (Arrow IPC or JSON Lines, `-` for standard input) or a log of the ggml scheduler sanitizer.
     Raises TraceError for what cannot be read, has no event, or (strict=True) breaks a rule; UsageError for an option.
     """
-    from hbtrace.compare.sides import unmatched
-
     asked = Options(**{"consequence": True, **options})
     outcome = analyze_source(open_source(path), asked)
-    for option, values in unmatched(asked.filters, outcome).items():
+    for option, values in outcome.unmatched(asked.filters).items():
         outcome.remarks += [f"filter {option} {value}: matches no {option} of the trace" for value in sorted(values)]
     return outcome
 

@@ -14,6 +14,7 @@ from hbtrace.replay.reports import Report, Signature
 if TYPE_CHECKING:
     from hbtrace.consequence.sampling import Judged
 
+
 @dataclass(slots=True)
 class Race:
     """A distinct race and its reports: how many, those kept for showing, the ubatches of their current sides."""
@@ -29,7 +30,7 @@ class Race:
 
 
 @dataclass(slots=True)
-class Found:
+class RaceOfRun:
     """A race by its identity: how many reports of it passed the filters, and the first of them.
 
     It is suppressed if all of these are; one that is not stands for it otherwise. Where none passed, the first report.
@@ -65,13 +66,13 @@ class Selection:
     groups: list[Race] = field(default_factory=list)
     ids: dict[Signature, str] = field(default_factory=dict)
     """By canonical signature."""
-    known: dict[Signature, Found] = field(default_factory=dict)
+    known: dict[Signature, RaceOfRun] = field(default_factory=dict)
     """By canonical signature, all races; of those that the filters hide the count is 0."""
     judged: Judged | None = None
     """What the reports come to, if that was asked for and there are any."""
 
     @property
-    def found(self) -> dict[Signature, Found]:
+    def found(self) -> dict[Signature, RaceOfRun]:
         """Those that passed the filters."""
         return {canonical: found for canonical, found in self.known.items() if found.count}
 
@@ -113,7 +114,7 @@ def select(
         seen.add(report.signature)
         known = out.known.get(report.canonical)
         if known is None:
-            known = out.known[report.canonical] = Found(report)
+            known = out.known[report.canonical] = RaceOfRun(report)
         suppression = suppressions.find(report) if suppressions is not None else None
         if not filters.accepts(report) or (also is not None and not also(report)):
             continue

@@ -9,41 +9,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from hbtrace.compare.findings import Occurrences, RaceFinding
 from hbtrace.compare.outcome import Options, Outcome, analyze_source
-from hbtrace.compare.selection import Found
+from hbtrace.compare.selection import RaceOfRun
 from hbtrace.compare.side_coverage import Worth
+from hbtrace.compare.unmatched import Unmatched, in_none
 from hbtrace.compare.workload import Key, Workload, workload_of
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.escape import as_text
 from hbtrace.importers.source import open_source, pasted_reports
 from hbtrace.races.filters import Filters, is_id_of
-from hbtrace.races.identity import identities, printed_names
+from hbtrace.races.identity import identities
 from hbtrace.races.suppressions import Suppression
-from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.reports import KINDS, Report, Signature
 from hbtrace.trace.vocabulary import SUFFIXES
 
-if TYPE_CHECKING:
-    from hbtrace.compare.findings import Verdict
-
 
 @dataclass(slots=True)
-class Occurrences:
-    """How often a race was reported in the `runs` runs, of `of`, in which it was."""
-
-    min: int
-    max: int
-    runs: int = 1
-    of: int = 1
-
-    def add(self, count: int) -> None:
-        self.min, self.max, self.runs = min(self.min, count), max(self.max, count), self.runs + 1
-
-
-@dataclass(slots=True)
-class Seen:
+class RaceOfSide:
     """A race on a side: a report of it, how often, and in runs of which workloads it is.
 
     occurrences: None if filters hide all its reports. suppression: None unless all that they show are suppressed.
@@ -54,7 +38,7 @@ class Seen:
     occurrences: Occurrences | None = None
     workloads: set[Key] = field(default_factory=set)
 
-    def add(self, found: Found) -> None:
+    def add(self, found: RaceOfRun) -> None:
         """One more run that has it."""
         if not found.count:
             return
@@ -72,7 +56,7 @@ class Side:
     """The runs of one side. Races are by canonical signature, those that filters hide among them."""
 
     paths: list[str]
-    races: dict[Signature, Seen] = field(default_factory=dict)
+    races: dict[Signature, RaceOfSide] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     """How many runs there are, and the most that one of them did."""
     backends: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
@@ -80,8 +64,8 @@ class Side:
     workloads: dict[Key, Workload] = field(default_factory=dict)
     coverage: Worth = field(default_factory=Worth)
     warnings: list[str] = field(default_factory=list)
-    unmatched: dict[str, set[str]] | None = None
-    """By filter option, the values that match nothing of any run of this side; None before the first."""
+    unmatched: list[Unmatched] = field(default_factory=list)
+    """What the filters name that a run does not have, for each run."""
 
     def add(self, outcome: Outcome, filters: Filters) -> None:
         """One more run."""
@@ -94,12 +78,12 @@ class Side:
         self.backends |= outcome.exercise.backends
         self.coverage.add(outcome.coverage)
         for canonical, found in outcome.selection.known.items():
-            seen = self.races.setdefault(canonical, Seen(found.report))
+            seen = self.races.setdefault(canonical, RaceOfSide(found.report))
             seen.add(found)
             seen.workloads.add(workload.key)
         path = f"{outcome.path}: "
         self.warnings += [as_text(path + warning.removeprefix(path)) for warning in outcome.warnings]
-        self.unmatched = in_neither(unmatched(filters, outcome), self.unmatched)
+        self.unmatched.append(outcome.unmatched(filters))
 
 
 def traces_of(place: str) -> list[str]:
@@ -176,8 +160,7 @@ def check_filters(filters: Filters, sides: Sequence[Side], known: Iterable[Signa
 
     Several that match, but no race together, are warned of. known: races of a baseline, which an id may mean as well.
     """
-    for key, first in (sides[0].unmatched or {}).items():
-        nowhere = first.intersection(*((side.unmatched or {}).get(key, set()) for side in sides[1:]))
+    for key, nowhere in in_none(found for side in sides for found in side.unmatched).items():
         for value in sorted(nowhere):
             raise UsageError(f"--{key} {value}: matches no {key} of any trace, so nothing would be compared")
     for value in filters.kind:
@@ -193,45 +176,9 @@ def check_filters(filters: Filters, sides: Sequence[Side], known: Iterable[Signa
         sides[-1].warnings.append(f"{together} together show no race of any trace, and without them there are some")
 
 
-def in_neither(some: dict[str, set[str]], others: dict[str, set[str]] | None) -> dict[str, set[str]]:
-    """What two runs have `unmatched`; None: there is no other."""
-    return some if others is None else {key: values & others[key] for key, values in some.items()}
-
-
-def unmatched(filters: Filters, outcome: Outcome) -> dict[str, set[str]]:
-    """By filter option, the values that match nothing of a run."""
-    did = outcome.exercise
-    named: dict[str, tuple[tuple[str, ...], Iterable[str]]] = {
-        "tensor": (filters.tensor, _tensors_of(outcome) if filters.tensor else ()),
-        "buffer": (filters.buffer, did.buffers),
-        "actor": (filters.actor, outcome.actors),
-        "label": (filters.label, did.labels),
-    }
-    out = {
-        key: {glob for glob in globs if not any(fnmatchcase(name, glob) for name in names)}
-        for key, (globs, names) in named.items()
-    }
-    for key, spans, numbers in (
-        ("split", filters.split, did.splits),
-        ("ubatch", filters.ubatch, did.ubatch_numbers),
-    ):
-        out[key] = {
-            str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in spans if not any(lo <= n <= hi for n in numbers)
-        }
-    return out
-
-
-def _tensors_of(outcome: Outcome) -> set[str]:
-    """All names that tensors of a run go by, those that outputs have for them among them (`tensor_names`)."""
-    names = outcome.exercise.tensors
-    reports = (known.report for known in outcome.selection.known.values())
-    printed = {name for r in reports for name in printed_names(r.signature, r.canonical) if name is not None}
-    return names | set(map(without_slot, names)) | printed
-
-
-def unproved(side: Side, verdict: Verdict) -> list[str]:
+def unproved(side: Side, findings: Iterable[RaceFinding]) -> list[str]:
     """What the runs were to show and did not: sentences, none if each run and each known race was exercised."""
     limited = sum(len(run.paths) for run in side.workloads.values() if run.limits)
     out = [f"{limited} of {len(side.paths)} runs could not show every race"] if limited else []
-    gone = [finding.ident for finding in verdict.of("not exercised")]
+    gone = [finding.id for finding in findings if finding.state == "not exercised"]
     return out + ([f"not exercised: {', '.join(gone)}"] if gone else [])

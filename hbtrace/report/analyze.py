@@ -1,81 +1,41 @@
-"""The report text of the contract's section 4, and the summary under it. Computes nothing, decides nothing."""
+"""What `analyze` prints of a trace: reports in the text of the contract's section 4, and the summary under them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hbtrace.compare.outcome import Outcome
+from hbtrace.compare.race_text import block, details, short_kind, tensors
 from hbtrace.compare.selection import Race, Selection
 from hbtrace.escape import harmless
 from hbtrace.races.suppressions import suppression_block
-from hbtrace.replay.reports import Access, Report
+from hbtrace.report.renderer import Style
 from hbtrace.report.tables import fitted
-from hbtrace.report.words import short_kind, tensors
+from hbtrace.report.words import spans
 from hbtrace.words import count
 
 if TYPE_CHECKING:
     from hbtrace.consequence.sampling import Judged
 
 
-def block(report: Report) -> str:
-    """The four lines of a report, byte for byte as the contract tells, without a newline at the end."""
-    earlier, current = report.earlier, report.current
-    columns = [(a.actor, f"@{a.clock}", f"split {a.split}") for a in (earlier, current)]
-    widths = [max(len(left), len(right)) for left, right in zip(*columns, strict=True)]
-    sides = [
-        f"  {a.mode:<5} " + "".join(f"{c:<{w}}  " for c, w in zip(cells, widths, strict=True)) + _what(a)
-        for a, cells in zip((earlier, current), columns, strict=True)
-    ]
-    head = f"RACE ({report.kind}) on {report.buffer}[{report.lo}, {report.hi})"
-    known = f"{current.actor} knows {earlier.actor}@{report.knows}, needs >={report.needs}"
-    return "\n".join([head, *sides, f"  no happens-before edge: {known}"])
+def render(outcome: Outcome, style: Style) -> str:
+    """Everything that is printed of one trace."""
+    lines = summary(outcome.selection, outcome.rows, style.width) + _coverage(outcome)
+    return "\n\n".join([*_blocks(outcome.selection, style), "\n".join(lines)]) + "\n"
 
 
-def _what(access: Access) -> str:
-    name = "-" if access.tensor is None else access.tensor
-    return f"{name} <- {access.root} ({access.label})" if access.is_view else f"{name} ({access.label})"
-
-
-def details(report: Report, ident: str, judged: Judged | None = None) -> list[str]:
-    """The lines that `-v` adds under a block."""
-    lines = [f"    id       {ident}"]
-    for title, access in (("earlier", report.earlier), ("current", report.current)):
-        lines.append(
-            f"    {title}  row {access.row}, access {access.access}, ubatch {access.ubatch}, thread {access.thread}"
-        )
-        if access.site:
-            lines.append(f"             called from {access.site}")
-        if access.is_view:
-            lines.append(f"             view of tensor {access.root_id}: {access.tensor} <- {access.root}")
-    exact = "may be wider than what was touched" if report.approx else "exact"
-    lines.append(f"    bytes    {report.bytes} in conflict, {exact}")
-    if judged is not None:
-        found = judged.of(report)
-        told = "not judged" if found is None else f"{found.verdict}: {found.why}"
-        lines.append(f"    comes to {told}")
-        lines.append(f"    cause    {judged.cause(report)}")
-    return [harmless(line) for line in lines]
-
-
-def blocks(selection: Selection, *, verbose: bool, suppression: bool = False) -> Iterator[str]:
+def _blocks(selection: Selection, style: Style) -> Iterator[str]:
     """The shown reports, one block each, with what they stand for and a ready suppression, if asked for."""
     for report in selection.reports:
         lines = [block(report)]
-        if verbose:
+        if style.verbose:
             lines += details(report, selection.ids[report.canonical], selection.judged)
         if report.repeats > 1:
             lines.append(f"  ... and {count(report.repeats - 1, 'more report')} of this race")
-        if suppression:
+        if style.suppressions:
             lines += ["", suppression_block(report, selection.ids[report.canonical])]
         yield "\n".join(lines)
-
-
-def render(outcome: Outcome, *, verbose: bool, suppression: bool = False, width: int | None = None) -> str:
-    """Everything `analyze` prints of one trace. width: of the terminal, if it goes to one."""
-    parts = list(blocks(outcome.selection, verbose=verbose, suppression=suppression))
-    lines = summary(outcome.selection, outcome.rows, width) + _coverage(outcome)
-    return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
 
 
 def _coverage(outcome: Outcome) -> list[str]:
@@ -85,22 +45,6 @@ def _coverage(outcome: Outcome) -> list[str]:
         return []
     lines = [*([""] if outcome.races else []), coverage.line(), *([coverage.hidden_line()] if outcome.races else [])]
     return [harmless(line) for line in lines]
-
-
-def page(lines: Iterable[str]) -> str:
-    """Lines of ours, none of them a report's: whatever names are in them, they stay lines."""
-    return "\n".join(map(harmless, lines)) + "\n"
-
-
-def spans(numbers: Iterable[int]) -> str:
-    """Numbers as people write them: `1-6, 9`; -1 is `-`."""
-    out: list[list[int]] = []
-    for number in sorted(numbers):
-        if out and number == out[-1][1] + 1 and out[-1][0] >= 0:
-            out[-1][1] = number
-        else:
-            out.append([number, number])
-    return ", ".join("-" if lo < 0 else str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in out)
 
 
 def summary(selection: Selection, rows: int, width: int | None = None) -> list[str]:

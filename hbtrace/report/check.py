@@ -1,34 +1,31 @@
-"""What `check` prints: findings, what became of each rule, coverage; the list and the documentation of rules."""
+"""What `check` prints of a trace: findings, what became of each rule, coverage; and the documentation of rules."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import orjson
-
-from hbtrace.escape import as_text
-from hbtrace.report.json import unread
+from hbtrace.escape import page
+from hbtrace.report.objects import document
 from hbtrace.report.tables import fitted
-from hbtrace.report.text import page
 from hbtrace.words import count
 
 if TYPE_CHECKING:
     from hbtrace.checks.checked import Checked
     from hbtrace.checks.coverage import Coverage
-    from hbtrace.checks.model import Finding
     from hbtrace.checks.rule import Rule
+    from hbtrace.compare.check_result import CheckedTrace
+    from hbtrace.findings import Finding
 
-FORMAT: Final = 1
-_JSON: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 _ROWS: Final = 8
 _WIDTH: Final = 100
 """Characters of a line where no terminal says how many it has."""
 
 
-def render(checked: Checked, unmet: Sequence[str], width: int | None = None) -> str:
+def render(trace: CheckedTrace, width: int | None = None) -> str:
     """Everything that is printed of one trace. width: of the terminal, if it goes to one."""
+    checked = trace.checked
     lines: list[str] = []
     for finding in checked.findings:
         lines += _finding(finding, width or _WIDTH)
@@ -42,7 +39,7 @@ def render(checked: Checked, unmet: Sequence[str], width: int | None = None) -> 
     if rows:
         lines += [*fitted(("check", "status", ""), rows, width=width), ""]
     lines += _summary(checked, width or _WIDTH)
-    lines += [f"required: {sentence}" for sentence in unmet]
+    lines += [f"required: {sentence}" for sentence in trace.unmet]
     return page(lines)
 
 
@@ -68,10 +65,10 @@ def _summary(checked: Checked, width: int) -> list[str]:
         )
     else:
         lines.append("no race")
-    return [*lines, *coverage_lines(checked.coverage, width)]
+    return [*lines, *_coverage(checked.coverage, width)]
 
 
-def coverage_lines(coverage: Coverage, width: int) -> list[str]:
+def _coverage(coverage: Coverage, width: int) -> list[str]:
     """The verdict, its counters, and what to change in the run."""
     lines = [f"coverage: {coverage.verdict}"]
     lines += [f"  {reason}" for reason in coverage.reasons]
@@ -85,43 +82,14 @@ def coverage_lines(coverage: Coverage, width: int) -> list[str]:
     return lines
 
 
-def trace_object(checked: Checked, unmet: Sequence[str]) -> dict[str, Any]:
-    """One trace of the JSON document."""
-    return {
-        "trace": {"path": as_text(checked.path), "rows": checked.rows, "dropped_bytes": checked.dropped_bytes},
-        "findings": [
-            {"id": f.id, "severity": f.severity, "rows": f.rows, "message": f.message, "count": f.count}
-            for f in checked.findings
-        ],
-        "checks": [{"id": j.id, "status": j.status, "note": j.note} for j in checked.judgements],
-        "races": checked.races,
-        "distinct": checked.distinct,
-        "sorts": checked.sorts,
-        "coverage": checked.coverage.to_object(),
-        "unmet": list(unmet),
-        "warnings": [as_text(warning) for warning in checked.warnings],
-    }
-
-
-def document(traces: Sequence[dict[str, Any]], errors: Sequence[dict[str, Any]] = (), *, several: bool) -> str:
-    """The JSON document of one trace, or of several; `errors`: `path`, `error`, `exit_code` of those not read."""
-    whole: dict[str, Any] = {"format": FORMAT}
-    whole |= {"traces": list(traces), "errors": unread(errors)} if several else traces[0]
-    return orjson.dumps(whole, option=_JSON).decode()
-
-
-def rule_object(rule: type[Rule]) -> dict[str, str]:
-    keys = ("id", "severity", "title", "needs", "why", "about")
-    return {key: getattr(rule, key) for key in keys}
-
-
 def list_text(rules: Sequence[type[Rule]], width: int | None = None) -> str:
     rows = [(r.id, r.severity, r.title) for r in rules]
     return "\n".join(fitted(("check", "worst", "what"), rows, width=width)) + "\n"
 
 
-def rules_json(rules: Sequence[type[Rule]]) -> str:
-    return orjson.dumps([rule_object(rule) for rule in rules], option=_JSON).decode()
+def rules_json(rules: Sequence[type[Rule]]) -> bytes:
+    keys = ("id", "severity", "title", "needs", "why", "about")
+    return document([{key: getattr(rule, key) for key in keys} for rule in rules])
 
 
 def explain_text(rule: type[Rule], width: int | None = None) -> str:

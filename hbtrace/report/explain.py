@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import orjson
 
+from hbtrace.compare.race_text import block
 from hbtrace.consequence.taint import DOUBTFUL
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, page
 from hbtrace.explain.chain import NEVER
 from hbtrace.explain.explanation import Explanation
 from hbtrace.explain.witness import Lane, Version
-from hbtrace.report.json import FORMAT, report_object
+from hbtrace.report.objects import FORMAT, report_object
 from hbtrace.report.tables import table
-from hbtrace.report.text import block, page
 from hbtrace.report.triage import missing_order, window_text
 from hbtrace.words import count
 

@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import orjson
 
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, page
 from hbtrace.info.hazard import CAN_ARISE, NOT_KNOWN, Device, Hazard, Info, assumed, assumed_of, event_counts
 from hbtrace.info.records import FLAGS, Queue, Touch
 from hbtrace.report.tables import table
-from hbtrace.report.text import page
 
 FORMAT: Final = 1
 _WIDTH: Final = 80

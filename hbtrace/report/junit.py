@@ -1,75 +1,132 @@
-"""JUnit XML: a test case for each distinct race; it fails where the race counts, and is skipped where suppressed."""
+"""JUnit XML: a case for each distinct race, or for each check of each trace, which is what a reader follows from run
+to run. A case's names hold nothing that changes with its state."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 from xml.etree import ElementTree as Xml
 
-from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.compare.side_coverage import lines
-from hbtrace.report.text import block
-from hbtrace.report.words import beside, sentence, tensors
+from hbtrace.compare.check_result import CheckedTrace
+from hbtrace.compare.findings import RaceFinding
+from hbtrace.compare.race_result import RaceResult
+from hbtrace.compare.race_text import block, tensors
+from hbtrace.compare.result import Unreadable
+from hbtrace.escape import as_text
+from hbtrace.report.renderer import AnyResult, Renderer, Style
+from hbtrace.report.words import rows
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render(verdict: Verdict, failing: Callable[[Finding], bool]) -> str:
-    """One suite; with no race at all it has one case that passes, for empty suites count as broken in some readers."""
-    findings, broken = verdict.findings, _broken(verdict)
-    failures = [finding for finding in findings if failing(finding)]
-    skipped = [finding for finding in findings if finding.suppression is not None]
-    suite = Xml.Element(
-        "testsuite",
-        name=f"hbtrace {verdict.verb}",
-        tests=str(max(1, len(findings) + len(broken))),
-        failures=str(len(failures)),
-        skipped=str(len(skipped)),
-        errors=str(len(broken)),
-    )
-    for finding in findings:
-        _case(suite, verdict.verb, finding, failing=failing(finding))
-    for name, error in broken:
-        case = Xml.SubElement(suite, "testcase", classname="hbtrace", name=name)
-        Xml.SubElement(case, "error", message=clean(error))
-    if not findings and not broken:
-        Xml.SubElement(suite, "testcase", classname="hbtrace", name="no race")
-    if coverage := lines(verdict.coverage):
-        Xml.SubElement(suite, "system-out").text = clean("\n".join(coverage))
-    if sentences := beside(verdict):
-        Xml.SubElement(suite, "system-err").text = clean("\n".join(sentences))
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One test. outcome: `failure`, `skipped` or `error` with what is said of it; None for one that passes."""
+
+    of: str
+    name: str
+    outcome: str | None = None
+    message: str = ""
+    type: str = ""
+    text: str = ""
+    out: str | None = None
+
+
+def _whole(result: AnyResult, _: Style) -> str:
     root = Xml.Element("testsuites")
-    root.append(suite)
+    if isinstance(result, RaceResult):
+        beside = [*result.first, *result.last]
+        out, err = ([one.text for one in beside if one.severity == severity] for severity in ("info", "warning"))
+        _suite(root, f"hbtrace {result.verb}", _races(result), out, err)
+    else:
+        for trace in result.traces:
+            if isinstance(trace, Unreadable):
+                _suite(root, f"hbtrace check {as_text(trace.path)}", [_unread("hbtrace.check", as_text(trace.error))])
+            else:
+                _suite(root, f"hbtrace check {trace.name}", _checks(trace), err=trace.warnings)
     Xml.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 
 
-def _broken(verdict: Verdict) -> list[tuple[str, str]]:
-    """Cases for errors, by name: one for each trace that was not read, or one for all that bars a comparison."""
-    if verdict.verb == "analyze":
-        return [("read the trace", error) for error in verdict.errors]
-    return [("compare the runs", "; ".join(verdict.errors))] if verdict.errors else []
+def _suite(
+    root: Xml.Element, name: str, cases: Iterable[_Case], out: Sequence[str] = (), err: Sequence[str] = ()
+) -> None:
+    suite = Xml.SubElement(root, "testsuite", name=_clean(name), tests="", failures="", skipped="", errors="")
+    met: Counter[str | None] = Counter()
+    for case in cases:
+        met[case.outcome] += 1
+        _case(suite, case)
+    for element, lines in (("system-out", out), ("system-err", err)):
+        if lines:
+            Xml.SubElement(suite, element).text = _clean("\n".join(lines))
+    counts = {"tests": met.total(), "failures": met["failure"], "skipped": met["skipped"], "errors": met["error"]}
+    for key, number in counts.items():
+        suite.set(key, str(number))
 
 
-def _case(suite: Xml.Element, verb: str, finding: Finding, *, failing: bool) -> None:
-    """A case's names hold nothing that changes with its state: a reader follows it from run to run."""
+def _case(suite: Xml.Element, case: _Case) -> None:
+    element = Xml.SubElement(suite, "testcase", classname=_clean(case.of), name=_clean(case.name))
+    if case.outcome is not None:
+        told = {"type": case.type} if case.type else {}
+        Xml.SubElement(element, case.outcome, {**told, "message": _clean(case.message)}).text = _clean(case.text)
+    if case.out is not None:
+        Xml.SubElement(element, "system-out").text = _clean(case.out)
+
+
+def _unread(of: str, error: str) -> _Case:
+    return _Case(of, "read the trace", "error", error)
+
+
+def _races(result: RaceResult) -> Iterator[_Case]:
+    """It fails where the race counts, and is skipped where suppressed. With no race at all there is one case that
+    passes, for empty suites count as broken in some readers."""
+    for finding in result.findings:
+        yield _race(finding, result.verb)
+    for one in result.unreadable:
+        yield _unread("hbtrace", as_text(one.error))
+    if result.unmet:
+        yield _Case("hbtrace", "compare the runs", "error", "; ".join(result.unmet))
+    if not result.findings and not result.errors:
+        yield _Case("hbtrace", "no race")
+
+
+def _race(finding: RaceFinding, verb: str) -> _Case:
     report = finding.report
-    name = clean(f"{finding.ident} {report.kind} on {report.buffer}: {tensors(report.signature)}")
-    case = Xml.SubElement(suite, "testcase", classname=clean(f"hbtrace.{finding.trace or verb}"), name=name)
-    told = []
+    of = f"hbtrace.{finding.trace or verb}"
+    name = f"{finding.id} {report.kind} on {report.buffer}: {tensors(report.signature)}"
+    # The schema of Jenkins' xUnit knows no properties of a case.
+    comes_to = None if finding.consequence is None else f"comes to: {finding.consequence}"
     if finding.suppression is not None:
-        Xml.SubElement(case, "skipped", message=clean(finding.suppression.reason or "suppressed"))
-    elif failing:
-        failure = Xml.SubElement(case, "failure", type=report.kind, message=clean(sentence(finding)))
-        failure.text = clean(block(report))
-    else:
-        told.append(f"{finding.state}: {sentence(finding)}")
-    if finding.consequence is not None:  # the schema of Jenkins' xUnit knows no properties of a case
-        told.append(f"comes to: {finding.consequence}")
-    if told:
-        Xml.SubElement(case, "system-out").text = clean("\n".join(told))
+        return _Case(of, name, "skipped", finding.suppression.reason or "suppressed", out=comes_to)
+    if finding.severity == "error":
+        return _Case(of, name, "failure", finding.message, report.kind, block(report), comes_to)
+    told = f"{finding.state}: {finding.message}"
+    return _Case(of, name, out=told if comes_to is None else f"{told}\n{comes_to}")
 
 
-def clean(text: str) -> str:
+def _checks(trace: CheckedTrace) -> Iterator[_Case]:
+    """It fails by an error or a warning, and is skipped where it could not be made."""
+    of = "hbtrace.check"
+    for judgement in trace.checked.judgements:
+        found = [finding for finding in trace.findings if finding.id == judgement.id]
+        failing = [finding for finding in found if finding.severity != "info"]
+        if judgement.status == "not checkable":
+            yield _Case(of, judgement.id, "skipped", judgement.note)
+        elif failing:
+            text = "\n".join(f"{finding.message} (rows {rows(finding)})" for finding in failing)
+            yield _Case(of, judgement.id, "failure", failing[0].message, failing[0].severity, text)
+        else:
+            yield _Case(of, judgement.id, out="\n".join(finding.message for finding in found) or judgement.note)
+    for sentence in trace.unmet:
+        yield _Case(of, f"--require {sentence}", "failure", sentence, "required")
+
+
+def _clean(text: str) -> str:
     """What XML can hold."""
     return _NOT_XML.sub("\ufffd", text)
+
+
+RENDERER = Renderer(whole=_whole)

@@ -3,75 +3,82 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.compare.side_coverage import lines
-from hbtrace.report.words import columns, reported, short_kind, sides, tensors
+from hbtrace.compare.check_result import CheckResult
+from hbtrace.compare.race_result import STATES, RaceResult
+from hbtrace.compare.race_text import short_kind, sides, tensors
+from hbtrace.compare.result import Sentence
+from hbtrace.escape import as_text
+from hbtrace.report.renderer import AnyResult, Renderer, Style
+from hbtrace.report.words import columns, reported, rows
 from hbtrace.words import count
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")
-_BREAKS = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")
+_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
+
+Table = tuple[list[str], list[list[str]]]
+"""The heads of the columns, and the rows, as Markdown."""
 
 
-def render(verdict: Verdict) -> str:
-    """A headline, what failed or cannot be compared, a table of the races with their state, and the notes."""
-    counted = [finding for finding in verdict.findings if finding.suppression is None]
-    parts = [f"**hbtrace {verdict.verb}**: {headline(verdict, counted)}"]
-    parts += _list(dict.fromkeys([*verdict.errors, *verdict.reasons]))
-    if counted:
-        parts.append("\n".join(_table(counted, verdict)))
-    if verdict.suppressed:
-        parts.append(f"{count(verdict.suppressed, 'distinct race')} suppressed")
-    parts += _list([*verdict.notes, *verdict.warnings, *lines(verdict.coverage)])
+def _whole(result: AnyResult, _: Style) -> str:
+    """A headline, what failed or cannot be compared, a table of the findings, and the notes."""
+    suppressed = result.suppressed if isinstance(result, RaceResult) else 0
+    parts = [f"**hbtrace {result.verb}**: {result.headline}"]
+    parts += _list(dict.fromkeys(result.first))
+    head, body = _races(result) if isinstance(result, RaceResult) else _checks(result)
+    if body:
+        parts.append("\n".join(map(_row, [head, ["---"] * len(head), *body])))
+    if suppressed:
+        parts.append(f"{count(suppressed, 'distinct race')} suppressed")
+    parts += _list(result.last)
     return "\n\n".join(parts) + "\n"
 
 
-def _list(sentences: Collection[str]) -> list[str]:
-    return ["\n".join(f"- {escaped(sentence)}" for sentence in sentences)] if sentences else []
+def _list(sentences: Iterable[Sentence]) -> list[str]:
+    lines = [f"- {_escaped(sentence.text)}" for sentence in sentences]
+    return ["\n".join(lines)] if lines else []
 
 
-def headline(verdict: Verdict, findings: Sequence[Finding]) -> str:
-    """How many of each state, plainly."""
-    states: dict[str, int] = {}
-    for finding in findings:
-        states[finding.state] = states.get(finding.state, 0) + 1
-    if verdict.verb == "analyze":
-        unread = f"; {count(len(verdict.errors), 'trace')} not read" if verdict.errors else ""
-        return (count(states.get("found", 0), "distinct race") if states else "no race") + unread
-    told = ", ".join(f"{states[state]} {state}" for state in _ORDER if state in states)
-    told = told or "no race"
-    return told if verdict.comparable else f"{told} (workloads not comparable)"
-
-
-_ORDER = ("new", "persisting", "moved", "not exercised", "fixed")
-
-
-def _table(findings: Sequence[Finding], verdict: Verdict) -> list[str]:
-    stated = verdict.verb != "analyze"
+def _races(result: RaceResult) -> Table:
+    findings = result.counted
     judged = any(finding.consequence for finding in findings)
     head = ["id", "kind", "buffer", "tensor", "earlier", "current"]
-    head = [*(["state"] if stated else []), *head, *(["comes to"] if judged else []), *columns(verdict)]
-    lines = [row(head), row(["---"] * len(head))]
-    for finding in sorted(findings, key=lambda f: ((*_ORDER, "found").index(f.state), f.ident, f.trace)):
+    head = [*(["state"] if result.compared else []), *head, *(["comes to"] if judged else []), *columns(result)]
+    body = []
+    for finding in sorted(findings, key=lambda f: ((*STATES, "found").index(f.state), f.id, f.trace)):
         report = finding.report
         cells = [
-            f"`{finding.ident}`" + (f" (was `{finding.was}`)" if finding.was else ""),
+            f"`{finding.id}`" + (f" (was `{finding.was}`)" if finding.was else ""),
             short_kind(report.kind),
-            escaped(report.buffer),
-            escaped(tensors(report.signature)),
-            *map(escaped, sides(finding)),
+            _escaped(report.buffer),
+            _escaped(tensors(report.signature)),
+            *map(_escaped, sides(report)),
         ]
         comes_to = [finding.consequence or "-"] if judged else []
-        cells = [*([finding.state] if stated else []), *cells, *comes_to, *reported(finding, verdict)]
-        lines.append(row(cells))
-    return lines
+        state = [finding.state] if result.compared else []
+        body.append([*state, *cells, *comes_to, *reported(finding, result)])
+    return head, body
 
 
-def row(cells: Sequence[str]) -> str:
+def _checks(result: CheckResult) -> Table:
+    several = len(result.traces) > 1
+    head = ["severity", "check", *(["trace"] if several else []), "what", "rows"]
+    body = [
+        [f.severity, f"`{f.id}`", *([_escaped(as_text(f.trace))] if several else []), _escaped(f.message), rows(f)]
+        for f in result.findings
+    ]
+    return head, body
+
+
+def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def escaped(text: str) -> str:
+def _escaped(text: str) -> str:
     """A name as it is: no markup, no line break, no cell border."""
     return _SPECIAL.sub(r"\\\1", _BREAKS.sub(" ", text))
+
+
+RENDERER = Renderer(whole=_whole)

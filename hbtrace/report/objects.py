@@ -1,24 +1,24 @@
-"""The machine formats of the contract's section 6: one JSON document, or one report a line."""
+"""What machine formats call things: the objects of the contract's section 6, and those of findings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
 
+from hbtrace.compare.check_result import CheckedTrace
+from hbtrace.compare.findings import Occurrences, RaceFinding
 from hbtrace.compare.outcome import Outcome
 from hbtrace.escape import as_text
+from hbtrace.findings import Finding
 from hbtrace.races.suppressions import Suppression
 from hbtrace.replay.reports import Access, Report
 
 FORMAT: Final = 1
-_LINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
 def report_object(report: Report, ident: str, suppression: Suppression | None = None) -> dict[str, Any]:
     """A report with the keys of section 6, its `id`, and by what it is suppressed, if it is."""
-    marked = {} if suppression is None else {"suppressed": {"where": suppression.where, "reason": suppression.reason}}
     return {
         "kind": report.kind,
         "buffer": report.buffer,
@@ -34,8 +34,12 @@ def report_object(report: Report, ident: str, suppression: Suppression | None = 
         "needs": report.needs,
         "signature": report.signature,
         "id": ident,
-        **marked,
+        **_suppressed(suppression),
     }
+
+
+def _suppressed(by: Suppression | None) -> dict[str, Any]:
+    return {} if by is None else {"suppressed": {"where": by.where, "reason": by.reason}}
 
 
 def _access(access: Access) -> dict[str, Any]:
@@ -57,24 +61,7 @@ def _access(access: Access) -> dict[str, Any]:
     }
 
 
-def trace_object(outcome: Outcome) -> dict[str, Any]:
-    """One trace of the document."""
-    selection = outcome.selection
-    reports = [_judged(outcome, report, mark) for report, mark in selection.all_marked()]
-    return {
-        "trace": {"path": as_text(outcome.path), "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes},
-        "races": selection.races,
-        "distinct": selection.distinct,
-        "shown": selection.shown,
-        "suppressed": selection.suppressed,
-        "reports": reports,
-        "warnings": [as_text(warning) for warning in outcome.warnings],
-        "coverage": {} if outcome.coverage is None else outcome.coverage.to_object(),
-        "remarks": outcome.remarks,
-    }
-
-
-def _judged(outcome: Outcome, report: Report, mark: Suppression | None) -> dict[str, Any]:
+def judged_object(outcome: Outcome, report: Report, mark: Suppression | None) -> dict[str, Any]:
     """A report, what it comes to and its root cause: null where that was not looked at."""
     found, judged = outcome.consequence_of(report), outcome.selection.judged
     return report_object(report, outcome.selection.ids[report.canonical], mark) | {
@@ -85,26 +72,67 @@ def _judged(outcome: Outcome, report: Report, mark: Suppression | None) -> dict[
     }
 
 
-def document(outcomes: Sequence[Outcome], errors: Sequence[dict[str, Any]] = (), *, several: bool) -> bytes:
-    """One document, with a newline at its end; `several`: traces were asked for, however many could be read.
-
-    errors: of each trace that could not be read `path`, `error` (a sentence) and `exit_code`.
-    """
-    traces = [trace_object(outcome) for outcome in outcomes]
-    whole = {"traces": traces, "errors": unread(errors)} if several else traces[0]
-    return dumps({"format": FORMAT, **whole}, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def unread(errors: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The traces that could not be read, as text: `path`, `error`, `exit_code`."""
-    return [{**error, "path": as_text(error["path"]), "error": as_text(error["error"])} for error in errors]
-
-
-def lines(outcome: Outcome) -> Iterator[bytes]:
-    """One report a line, with the trace's path in each."""
-    for report, mark in outcome.selection.all_marked():
-        yield dumps({"trace": as_text(outcome.path), **_judged(outcome, report, mark)}, _LINE)
+def outcome_object(outcome: Outcome) -> dict[str, Any]:
+    """What `analyze` found in one trace."""
+    selection = outcome.selection
+    return {
+        "trace": {"path": as_text(outcome.path), "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes},
+        "races": selection.races,
+        "distinct": selection.distinct,
+        "shown": selection.shown,
+        "suppressed": selection.suppressed,
+        "reports": [judged_object(outcome, *marked) for marked in selection.all_marked()],
+        "warnings": [as_text(warning) for warning in outcome.warnings],
+        "coverage": {} if outcome.coverage is None else outcome.coverage.to_object(),
+        "remarks": outcome.remarks,
+    }
 
 
-def dumps(value: dict[str, Any], option: int) -> bytes:
-    return orjson.dumps(value, option=option)
+def race_object(finding: RaceFinding) -> dict[str, Any]:
+    """What became of a race, with a report of it where a run showed it."""
+    entry: dict[str, Any] = {
+        "id": finding.id,
+        "signature": finding.report.signature,
+        "base": _occurrences(finding.base),
+        "head": _occurrences(finding.head),
+        "example": None if finding.seen is None else report_object(finding.report, finding.id),
+    }
+    if finding.was is not None:
+        entry["was"] = finding.was
+    return entry | _suppressed(finding.suppression)
+
+
+def _occurrences(found: Occurrences | None) -> dict[str, int] | None:
+    return None if found is None else {"min": found.min, "max": found.max, "runs": found.runs, "of": found.of}
+
+
+def check_object(finding: Finding) -> dict[str, Any]:
+    """A finding of a check."""
+    keys = ("id", "severity", "rows", "message", "count")
+    return {key: getattr(finding, key) for key in keys}
+
+
+def checked_object(trace: CheckedTrace) -> dict[str, Any]:
+    """What `check` found in one trace."""
+    checked = trace.checked
+    return {
+        "trace": {"path": trace.name, "rows": checked.rows, "dropped_bytes": checked.dropped_bytes},
+        "findings": [check_object(finding) for finding in checked.findings],
+        "checks": [{"id": j.id, "status": j.status, "note": j.note} for j in checked.judgements],
+        "races": checked.races,
+        "distinct": checked.distinct,
+        "sorts": checked.sorts,
+        "coverage": checked.coverage.to_object(),
+        "unmet": list(trace.unmet),
+        "warnings": [as_text(warning) for warning in checked.warnings],
+    }
+
+
+def document(value: object) -> bytes:
+    """A document, with a newline at its end."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def line(value: dict[str, Any]) -> bytes:
+    """A document on a line."""
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

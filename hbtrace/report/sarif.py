@@ -1,8 +1,9 @@
-"""SARIF 2.1.0: rules by kind of race, a result for each distinct race, told apart by fingerprints and not by lines.
+"""SARIF 2.1.0: a rule for each kind of race or each check, a result for each finding.
 
-Races have no source line, so locations are logical: the tensor, the queues, the call sites. A result's identity is the
-race's id in `partialFingerprints`; what a baseline knows is marked with `baselineState`, never dropped, for a result
-that disappears would be closed and opened again by the reader.
+Races have no source line, so locations are logical: the tensor, the queues, the call sites; or the trace. A race's
+identity is its id in `partialFingerprints`; what a baseline knows is marked with `baselineState`, never dropped, for a
+result that disappears would be closed and opened again by the reader. A check has an id but its finding has none, two
+of one check are told apart by their message and rows: so it has neither of the two.
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ from typing import Any, Final
 import orjson
 
 from hbtrace import __version__
-from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.compare.side_coverage import lines
+from hbtrace.checks.registry import all_rules
+from hbtrace.compare.findings import RaceFinding
+from hbtrace.compare.race_result import RaceResult
+from hbtrace.compare.race_text import tensors
+from hbtrace.compare.result import Sentence
+from hbtrace.escape import as_text
+from hbtrace.findings import SEVERITIES, Finding, Severity
 from hbtrace.races.identity import full_identity
 from hbtrace.replay.reports import KINDS, Access
-from hbtrace.report.words import beside, occurrences, sentence, tensors
+from hbtrace.report.renderer import AnyResult, Renderer, Style
+from hbtrace.report.words import occurrences
 
-SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
-
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "note"}
 _MEANING: Final = {
     "read-after-write": "A read may see bytes from before or from the middle of a write it is not ordered after.",
     "write-after-write": "Two writes of the same bytes are not ordered: which of them stays is left to timing.",
@@ -30,37 +37,33 @@ _STATES: Final = {
 }  # fmt: skip
 
 
-def render(verdict: Verdict, *, marked: bool) -> bytes:
-    """One run. Without a base to compare with, results have no `baselineState`.
-
-    marked: suppressions were asked for. Then all results have them, some an empty list: the format has it so.
-    """
-    notes = [{"level": "error", "message": {"text": text}} for text in verdict.errors]
-    notes += [{"level": "warning", "message": {"text": text}} for text in beside(verdict)]
-    notes += [{"level": "note", "message": {"text": text}} for text in lines(verdict.coverage)]
-    document = {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {
-                    "driver": {
-                        "name": "hbtrace",
-                        "version": __version__,
-                        "semanticVersion": __version__,
-                        "rules": [_rule(kind) for kind in KINDS],
-                    }
-                },
-                "invocations": [{"executionSuccessful": not verdict.errors, "toolExecutionNotifications": notes}],
-                "results": [_result(finding, marked=marked) for finding in verdict.findings],
-                "columnKind": "unicodeCodePoints",
-            }
-        ],
+def _whole(result: AnyResult, _: Style) -> bytes:
+    """One run."""
+    if isinstance(result, RaceResult):
+        complete, rules = not result.errors, list(map(_kind, KINDS))
+        results = [_race(finding, marked=result.marked) for finding in result.findings]
+    else:
+        complete, rules = not result.unreadable, _checks()
+        results = [_check(finding) for finding in result.findings]
+    version = {"version": __version__, "semanticVersion": __version__}
+    run = {
+        "tool": {"driver": {"name": "hbtrace", **version, "rules": rules}},
+        "invocations": [{"executionSuccessful": complete, "toolExecutionNotifications": _notes(result)}],
+        "results": results,
+        "columnKind": "unicodeCodePoints",
     }
+    document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _rule(kind: str) -> dict[str, Any]:
+def _notes(result: AnyResult) -> list[dict[str, Any]]:
+    """What is said beside the results, the worst first."""
+    sentences = [one for one in result.told() if isinstance(one, Sentence)]
+    sentences.sort(key=lambda sentence: SEVERITIES.index(sentence.severity))
+    return [{"level": _LEVELS[one.severity], "message": {"text": one.text}} for one in sentences]
+
+
+def _kind(kind: str) -> dict[str, Any]:
     return {
         "id": kind,
         "name": "".join(word.capitalize() for word in kind.split("-")),
@@ -71,7 +74,36 @@ def _rule(kind: str) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, *, marked: bool) -> dict[str, Any]:
+def _checks() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": rule.id,
+            "shortDescription": {"text": rule.title},
+            "fullDescription": {"text": rule.why},
+            "help": {"text": f"{rule.about}\n\nNeeds: {rule.needs}."},
+            "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        }
+        for rule in all_rules()
+    ]
+
+
+def _check(finding: Finding) -> dict[str, Any]:
+    return {
+        "ruleId": finding.id,
+        "ruleIndex": [rule.id for rule in all_rules()].index(finding.id),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": finding.message},
+        "locations": [{"logicalLocations": [{"name": as_text(finding.trace), "kind": "trace"}]}],
+        "occurrenceCount": max(1, finding.count),
+        "properties": {"rows": finding.rows},
+    }
+
+
+def _race(finding: RaceFinding, *, marked: bool) -> dict[str, Any]:
+    """Without a base to compare with, a result has no `baselineState`.
+
+    marked: suppressions were asked for. Then all results have them, some an empty list: the format has it so.
+    """
     report = finding.report
     gone = finding.head is None
     result: dict[str, Any] = {
@@ -79,12 +111,12 @@ def _result(finding: Finding, *, marked: bool) -> dict[str, Any]:
         "ruleIndex": KINDS.index(report.kind),
         "kind": "pass" if finding.state == "fixed" else "open" if gone else "fail",
         "level": "none" if gone else "error",
-        "message": {"text": sentence(finding)},
+        "message": {"text": finding.message},
         "locations": [_location(report.current, report.buffer)],
         "relatedLocations": [{"id": 0, "message": {"text": "earlier"}, **_location(report.earlier, report.buffer)}],
         "partialFingerprints": {"hbtraceRace/v1": full_identity(report.canonical)},
         "properties": {
-            "id": finding.ident,
+            "id": finding.id,
             "state": finding.state,
             "tensors": tensors(report.signature),
             "signature": list(report.signature),
@@ -92,8 +124,8 @@ def _result(finding: Finding, *, marked: bool) -> dict[str, Any]:
             "head": occurrences(finding.head),
         },
     }
-    if seen := finding.head or finding.base:
-        result["occurrenceCount"] = seen.max
+    if finding.seen is not None:
+        result["occurrenceCount"] = finding.count
     if finding.consequence is not None:
         result["properties"]["consequence"] = finding.consequence
     if finding.state in _STATES:
@@ -114,3 +146,6 @@ def _location(access: Access, buffer: str) -> dict[str, Any]:
     if access.site:
         places.append({"name": access.site, "kind": "function"})
     return {"logicalLocations": places}
+
+
+RENDERER = Renderer(whole=_whole)

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import orjson
 
+from hbtrace.compare.race_text import short_kind
 from hbtrace.consequence.sampling import OF_EACH
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, page
 from hbtrace.explain.causes import Cause, Window
 from hbtrace.explain.triage import Triage
 from hbtrace.races.natures import NATURES
 from hbtrace.replay.recording import pair_of
 from hbtrace.replay.reports import Report
-from hbtrace.report.json import FORMAT, report_object
+from hbtrace.report.objects import FORMAT, report_object
 from hbtrace.report.tables import fitted
-from hbtrace.report.text import page, spans
-from hbtrace.report.words import short_kind
+from hbtrace.report.words import spans
 from hbtrace.words import count
 
 _KNOWN: Final = (

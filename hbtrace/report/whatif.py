@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, page
 from hbtrace.explain.causes import Cause
-from hbtrace.report.json import FORMAT
+from hbtrace.report.objects import FORMAT
 from hbtrace.report.tables import fitted
-from hbtrace.report.text import page
 from hbtrace.report.triage import milliseconds, missing_order, plain_names
 from hbtrace.what_if.overlap import Pace
 from hbtrace.what_if.rewriting import Price

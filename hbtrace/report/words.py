@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-from hbtrace.compare.findings import Finding, Verdict
-from hbtrace.compare.sides import Occurrences
-from hbtrace.replay.reports import Access, Signature
+from collections.abc import Iterable
+from typing import Final
+
+from hbtrace.compare.findings import Occurrences, RaceFinding
+from hbtrace.compare.race_result import RaceResult
+from hbtrace.findings import Finding
+
+_ROWS: Final = 8
 
 
-def beside(verdict: Verdict) -> list[str]:
-    """All sentences but those that are errors already, as what cannot be compared is with --require-comparable."""
-    return [sentence for sentence in verdict.sentences if sentence not in verdict.errors]
+def rows(finding: Finding) -> str:
+    """The first of its rows."""
+    return ", ".join(map(str, finding.rows[:_ROWS])) + (", ..." if len(finding.rows) > _ROWS else "")
 
 
-def is_seen(finding: Finding) -> bool:
-    """Whether a run showed the race. Of one that only a baseline knows there is no report to print."""
-    return finding.base is not None or finding.head is not None
-
-
-def short_kind(kind: str) -> str:
-    """WAR, WAW or RAW."""
-    return "".join(word[0] for word in kind.split("-")).upper()
-
-
-def tensors(signature: Signature) -> str:
-    """The root, or both where they differ; `-` for bytes of no tensor."""
-    earlier, current = (name if name is not None else "-" for name in (signature[3], signature[6]))
-    return earlier if earlier == current else f"{earlier} / {current}"
-
-
-def side(access: Access, family: str) -> str:
-    return f"{family} ({access.label})"
-
-
-def sides(finding: Finding) -> tuple[str, str]:
-    """Earlier and current side: actor and label."""
-    report = finding.report
-    return side(report.earlier, report.signature[2]), side(report.current, report.signature[5])
-
-
-def columns(verdict: Verdict) -> tuple[str, ...]:
+def columns(result: RaceResult) -> tuple[str, ...]:
     """The heads of the columns of `reported`: a baseline holds no numbers, so there is one side."""
-    return ("base", "head") if verdict.verb == "diff" else ("reports",)
+    return ("base", "head") if result.verb == "diff" else ("reports",)
 
 
-def reported(finding: Finding, verdict: Verdict) -> list[str]:
+def reported(finding: RaceFinding, result: RaceResult) -> list[str]:
     """How often a race was reported, on each side that has numbers."""
-    return [occurrences(side) for side in (finding.base, finding.head)[verdict.verb != "diff" :]]
+    return [occurrences(side) for side in (finding.base, finding.head)[result.verb != "diff" :]]
 
 
 def occurrences(found: Occurrences | None) -> str:
@@ -58,11 +37,12 @@ def occurrences(found: Occurrences | None) -> str:
     return times if found.runs == 1 else f"{times} in {found.runs} runs"
 
 
-def sentence(finding: Finding) -> str:
-    """One sentence about a race."""
-    earlier, current = sides(finding)
-    report = finding.report
-    return (
-        f"{report.kind} on {report.buffer}: {earlier} and {current} access {tensors(report.signature)}"
-        " with no happens-before edge between them"
-    )
+def spans(numbers: Iterable[int]) -> str:
+    """Numbers as people write them: `1-6, 9`; -1 is `-`."""
+    out: list[list[int]] = []
+    for number in sorted(numbers):
+        if out and number == out[-1][1] + 1 and out[-1][0] >= 0:
+            out[-1][1] = number
+        else:
+            out.append([number, number])
+    return ", ".join("-" if lo < 0 else str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in out)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from hbtrace.compare.outcome import Options, analyze_source
 from hbtrace.explain.triage import triage
 from hbtrace.importers.source import open_source
-from hbtrace.report import text as analyze_report
+from hbtrace.report import analyze as analyze_report
 from hbtrace.report import triage as triage_report
 from hbtrace.report.fit import fit
+from hbtrace.report.renderer import Style
 from hbtrace.report.tables import fitted, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,7 +123,7 @@ def test_prose_in_the_last_column_is_wrapped_there() -> None:
 def test_analyze_and_triage_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     outcome = analyze_source(open_source(TRACE), Options(limit=1, consequence=True))
-    narrow = analyze_report.render(outcome, verbose=False, width=80)
+    narrow = analyze_report.render(outcome, Style(width=80))
     assert "\ncomes to  unknown\nreports   6\nubatches  1-6\n" in narrow
     found = triage(TRACE)
     narrow = triage_report.render(found, verbose=True, width=60)

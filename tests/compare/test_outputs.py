@@ -17,17 +17,17 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from hbtrace.cli.gate import render_comparison
-from hbtrace.cli.output import tell
+from hbtrace.cli.showing import tell
 from hbtrace.compare.baseline import check, make
 from hbtrace.compare.diff import diff
 from hbtrace.compare.outcome import Options
 from hbtrace.compare.sides import load_side
+from hbtrace.report.formats import FORMATS, renderer
+from hbtrace.report.renderer import Style
 from tests.compare.samples import run, write
 from tests.sarif_schema import validate
 
 NASTY = "a%b\r\n::error::x,y:z|*_`<b>&$#1@me]]>\x00\x1b\u2028é"
-FORMATS = ("text", "json", "jsonl", "markdown", "github", "sarif", "junit")
 
 
 @pytest.fixture
@@ -217,15 +217,14 @@ def test_json_lines_say_the_rest_on_standard_error(hbtrace, apart):
 def test_what_the_runs_exercised_is_in_every_format(apart, capsys):
     base, head = (load_side([path], Options(), allow_partial=False) for path in apart)
     checked = check(make(base, None, folded=False), head, date(2026, 1, 1))
-    for verdict, sides in ((diff(base, head), (" base", " head")), (checked, ("",))):
+    for result, sides in ((diff(base, head), (" base", " head")), (checked, ("",))):
         told = {}
         for form in FORMATS:
-            given = {"format": form, "fail_on": "new", "suppressions": None, "verbose": False}
-            told[form] = render_comparison(verdict, {}, given, None)
+            told[form] = renderer(form).whole(result, Style())
         assert len(json.loads(told.pop("json"))["coverage"]) == len(sides)
-        tell(verdict, "json")
+        tell(result, renderer("json"))
         assert capsys.readouterr().err == ""
-        tell(verdict, "jsonl")
+        tell(result, renderer("jsonl"))
         told["jsonl"] = capsys.readouterr().err
         for form, text in told.items():
             text = text.decode() if isinstance(text, bytes) else text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hbtrace.compare.outcome import Options, analyze_source
-from hbtrace.compare.sides import unmatched
 from hbtrace.importers.source import open_source
 from hbtrace.races.filters import Filters
 from hbtrace.races.suppressions import Suppression
@@ -36,7 +35,7 @@ def test_what_is_printed_is_known_even_where_it_does_not_race(tmp_path) -> None:
         trace = write(tmp_path / "run.jsonl", run(COPY, "leaf_7", waits=waits))
         outcome = analyze_source(open_source(trace), Options())
         assert bool(outcome.races) is not waits
-        assert unmatched(Filters(tensor=names), outcome)["tensor"] == {n for n, races in NAMES.items() if not races}
+        assert outcome.unmatched(Filters(tensor=names))["tensor"] == {n for n, races in NAMES.items() if not races}
 
 
 def test_the_verbs_take_what_they_print(hbtrace, tmp_path) -> None:

@@ -40,7 +40,7 @@ def side(events, filters=NOTHING, name="run"):
 def states(verdict):
     out = defaultdict(set)
     for finding in verdict.findings:
-        out[finding.state].add((finding.ident, finding.was))
+        out[finding.state].add((finding.id, finding.was))
     return out
 
 
@@ -67,7 +67,7 @@ def test_a_trace_against_itself_shows_nothing():
         one = side(events)
         verdict = diff(one, side(events, name="again"))
         assert states(verdict).keys() <= {"persisting"}
-        assert {f.ident for f in verdict.findings} == set(found(events))
+        assert {f.id for f in verdict.findings} == set(found(events))
         assert not [note for note in verdict.notes if note.startswith("backend")]
 
 
@@ -154,7 +154,7 @@ def test_filter_then_diff_is_diff_then_filter(filters):
         sides = side(a, filters), side(b, filters)
         ids = identities([*sides[0].races, *sides[1].races])
         shown = {ids[c] for s in sides for c, seen in s.races.items() if seen.occurrences is not None}
-        expected = {(f.ident, f.state) for f in diff(side(a), side(b)).findings if shown & {f.ident, f.was}}
-        assert {(f.ident, f.state) for f in diff(*sides).findings} == expected
+        expected = {(f.id, f.state) for f in diff(side(a), side(b)).findings if shown & {f.id, f.was}}
+        assert {(f.id, f.state) for f in diff(*sides).findings} == expected
         told += len(expected)
     assert told

@@ -13,8 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from hbtrace.compare.outcome import analyze
-from hbtrace.report.json import document
+from hbtrace.report.objects import outcome_object
 from hbtrace.trace.reader import open_trace
 
 Event = dict[str, Any]
@@ -72,7 +74,7 @@ class Run:
     def analysis(self) -> dict[str, Any]:
         """As `analyze --strict --all --format json` prints it: a recorded trace breaks no rule of the format."""
         outcome = analyze(str(self.trace), strict=True, consequence=False)
-        result: dict[str, Any] = json.loads(document([outcome], several=False))
+        result: dict[str, Any] = json.loads(orjson.dumps(outcome_object(outcome)))
         return result
 
     @property

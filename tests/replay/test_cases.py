@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from hbtrace.cli.analyze import command
 from hbtrace.compare.outcome import analyze
+from hbtrace.compare.race_text import block
 from hbtrace.errors import TraceError
-from hbtrace.report.text import block
 from tests.material import CASES, cases, recording
 
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from hbtrace.checks.model import Finding, Judgement, Severity, Tally
+from hbtrace.checks.model import Judgement, Tally
 from hbtrace.checks.race_sorts import Sort
 from hbtrace.checks.rule import Rule, on
 from hbtrace.checks.survey import DoneRow, Survey
+from hbtrace.findings import Finding, Severity
 from hbtrace.replay.reports import Report
 from hbtrace.strata.checks.coverage import StrataExerciser
 from hbtrace.strata.checks.grammar import Grammar

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hbtrace.report.text import page
+from hbtrace.escape import page
 from hbtrace.strata.arms import ArmsVerdict, Speed
 
 

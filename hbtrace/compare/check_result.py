@@ -1,0 +1,113 @@
+"""What `check` found in each trace, as a result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from hbtrace.checks.checked import Checked
+from hbtrace.compare.result import Sentence, Unreadable
+from hbtrace.escape import as_text
+from hbtrace.findings import SEVERITIES, Finding
+from hbtrace.words import count
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTrace:
+    """A trace that was checked, and what `--require` asked of it in vain."""
+
+    checked: Checked
+    unmet: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return as_text(self.checked.path)
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [replace(finding, trace=self.checked.path) for finding in self.checked.findings]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What was lost or is wrong in the trace."""
+        return [f"{self.name}: {as_text(text).removeprefix(f'{self.name}: ')}" for text in self.checked.warnings]
+
+    @property
+    def exercised(self) -> str:
+        """The verdict of coverage and its first reason."""
+        coverage = self.checked.coverage
+        return "coverage: " + "; ".join([coverage.verdict, *coverage.reasons[:1]])
+
+
+@dataclass(slots=True)
+class CheckResult:
+    """The traces in the order in which they were asked for, those that could not be read among them."""
+
+    several: bool
+    traces: list[CheckedTrace | Unreadable] = field(default_factory=list)
+    verb: str = "check"
+
+    @property
+    def read(self) -> list[CheckedTrace]:
+        return [trace for trace in self.traces if isinstance(trace, CheckedTrace)]
+
+    @property
+    def unreadable(self) -> list[Unreadable]:
+        return [trace for trace in self.traces if isinstance(trace, Unreadable)]
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [finding for trace in self.read for finding in trace.findings]
+
+    @property
+    def failed(self) -> bool:
+        return any(trace.checked.failed for trace in self.read)
+
+    @property
+    def unmet(self) -> list[str]:
+        return [f"{trace.name}: {sentence}" for trace in self.read for sentence in trace.unmet]
+
+    @property
+    def headline(self) -> str:
+        """How many findings of each severity."""
+        found = Counter(finding.severity for finding in self.findings)
+        numbers = {severity: found[severity] for severity in SEVERITIES if found[severity]}
+        told = ", ".join(f"{n} info" if severity == "info" else count(n, severity) for severity, n in numbers.items())
+        unread = len(self.unreadable)
+        return (told or "no finding") + (f"; {count(unread, 'trace')} not read" if unread else "")
+
+    @property
+    def first(self) -> list[Sentence]:
+        return []
+
+    @property
+    def last(self) -> list[Sentence]:
+        """What is wrong in the traces, what each exercised or why it could not be read, what is not met."""
+        return [*self._warnings, *map(self._came_to, self.traces), *self._not_met]
+
+    def told(self) -> Iterator[Sentence | Finding]:
+        """Each trace's findings where the trace has its place."""
+        for trace in self.traces:
+            if isinstance(trace, Unreadable):
+                yield self._came_to(trace)
+            else:
+                yield from trace.findings
+        yield from self._not_met
+        yield from self._warnings
+        yield from map(self._came_to, self.read)
+
+    @property
+    def _warnings(self) -> list[Sentence]:
+        return [Sentence("warning", text) for trace in self.read for text in trace.warnings]
+
+    @property
+    def _not_met(self) -> list[Sentence]:
+        return [Sentence("error", sentence, "hbtrace check --require") for sentence in self.unmet]
+
+    def _came_to(self, trace: CheckedTrace | Unreadable) -> Sentence:
+        """One sentence on a trace, with its name where there are several."""
+        if isinstance(trace, Unreadable):
+            return Sentence("error", as_text(trace.error))
+        return Sentence("info", f"{trace.name}: {trace.exercised}" if len(self.traces) > 1 else trace.exercised)

@@ -1,0 +1,137 @@
+"""The races of runs as a result: those of each trace (`analyze`), or what became of them (`diff`, `baseline check`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from hbtrace.compare.findings import Occurrences, RaceFinding, State
+from hbtrace.compare.outcome import Outcome
+from hbtrace.compare.result import Sentence, Unreadable
+from hbtrace.compare.side_coverage import Worth, lines
+from hbtrace.escape import as_text
+from hbtrace.findings import Finding
+from hbtrace.races.suppressions import Suppressions
+from hbtrace.words import count
+
+STATES: Final[tuple[State, ...]] = ("new", "persisting", "moved", "not exercised", "fixed")
+"""What can become of a race, in the order in which it is told."""
+
+
+@dataclass(slots=True)
+class RaceResult:
+    """Findings in a stable order, and sentences beside them. fail_on: which races fail, `none`, `new` or `any`."""
+
+    verb: str
+    fail_on: str = "new"
+    findings: list[RaceFinding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What was not exercised, what changed beside the races."""
+    warnings: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    """Why the sides cannot be compared; empty where they can."""
+    unmet: list[str] = field(default_factory=list)
+    """Of these, and of what was not exercised, that which somebody required."""
+    coverage: dict[str, Worth] = field(default_factory=dict)
+    """By side, `base` and `head`, what its runs exercised; `analyze` has that with each outcome."""
+    workload: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By counter, how much base and head did; a baseline holds no numbers."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    """Of `analyze`: its outputs show reports, too."""
+    unreadable: list[Unreadable] = field(default_factory=list)
+    several: bool = False
+    marked: bool = False
+    """Suppressions were asked for."""
+
+    def heed(self, suppressions: Suppressions | None) -> None:
+        """Say what is wrong with the suppressions that were asked for."""
+        if suppressions is not None:
+            self.marked = True
+            self.warnings += suppressions.complaints()
+
+    @property
+    def compared(self) -> bool:
+        """Whether findings tell what became of a race, and not only that it is there."""
+        return self.verb != "analyze"
+
+    @property
+    def comparable(self) -> bool:
+        return not self.reasons
+
+    @property
+    def failed(self) -> bool:
+        return any(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def counted(self) -> list[RaceFinding]:
+        """Findings that nobody suppressed."""
+        return [finding for finding in self.findings if finding.suppression is None]
+
+    @property
+    def suppressed(self) -> int:
+        """How many findings somebody suppressed."""
+        return len(self.findings) - len(self.counted)
+
+    @property
+    def errors(self) -> list[str]:
+        """A sentence for each trace that could not be read, and for each requirement that failed."""
+        return [*(as_text(one.error) for one in self.unreadable), *self.unmet]
+
+    @property
+    def first(self) -> list[Sentence]:
+        """Errors, and what cannot be compared."""
+        errors = self.errors
+        reasons = [reason for reason in self.reasons if reason not in errors]
+        return [*(Sentence("error", error) for error in errors), *(Sentence("warning", reason) for reason in reasons)]
+
+    @property
+    def last(self) -> list[Sentence]:
+        """Notes, warnings, what the runs exercised."""
+        beside = [Sentence("warning", text) for text in (*self.notes, *self.warnings)]
+        return beside + [Sentence("info", line) for line in lines(self.coverage)]
+
+    def told(self) -> Iterator[Sentence | Finding]:
+        return chain(self.first, self.counted, self.last)
+
+    @property
+    def headline(self) -> str:
+        """How many races of each state."""
+        states = Counter(finding.state for finding in self.counted)
+        if not self.compared:
+            unread = f"; {count(len(self.errors), 'trace')} not read" if self.errors else ""
+            return (count(states["found"], "distinct race") if states else "no race") + unread
+        told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state]) or "no race"
+        return told if self.comparable else f"{told} (workloads not comparable)"
+
+
+def analysis(
+    outcomes: Sequence[Outcome], unreadable: Sequence[Unreadable] = (), *, fail_on: str = "any", several: bool = False
+) -> RaceResult:
+    """The races of each trace."""
+    out = RaceResult("analyze", fail_on, outcomes=list(outcomes), unreadable=list(unreadable), several=several)
+    for outcome in outcomes:
+        out.findings += _findings(outcome, fail_on)
+        path = f"{outcome.path}: "
+        out.notes += [as_text(path + remark) for remark in outcome.remarks]
+        out.warnings += [as_text(path + warning.removeprefix(path)) for warning in outcome.warnings]
+    out.findings.sort(key=lambda finding: (finding.trace, finding.id))
+    return out
+
+
+def _findings(outcome: Outcome, fail_on: str) -> Iterator[RaceFinding]:
+    """The distinct races of one trace, suppressed ones among them."""
+    selection = outcome.selection
+    for canonical, race in selection.found.items():
+        yield RaceFinding(
+            selection.ids[canonical],
+            report=race.report,
+            state="found",
+            head=Occurrences(race.count, race.count),
+            suppression=race.suppression,
+            trace=outcome.path,
+            consequence=None if selection.judged is None else selection.judged.races.get(canonical),
+            fail_on=fail_on,
+        )

@@ -1,0 +1,77 @@
+"""One race in words: the four lines of the contract's section 4, what `-v` adds, one sentence. Decides nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hbtrace.escape import harmless
+from hbtrace.replay.reports import Access, Report, Signature
+
+if TYPE_CHECKING:
+    from hbtrace.consequence.sampling import Judged
+
+
+def block(report: Report) -> str:
+    """The four lines of a report, byte for byte as the contract tells, without a newline at the end."""
+    earlier, current = report.earlier, report.current
+    columns = [(a.actor, f"@{a.clock}", f"split {a.split}") for a in (earlier, current)]
+    widths = [max(len(left), len(right)) for left, right in zip(*columns, strict=True)]
+    lines = [
+        f"  {a.mode:<5} " + "".join(f"{c:<{w}}  " for c, w in zip(cells, widths, strict=True)) + _what(a)
+        for a, cells in zip((earlier, current), columns, strict=True)
+    ]
+    head = f"RACE ({report.kind}) on {report.buffer}[{report.lo}, {report.hi})"
+    known = f"{current.actor} knows {earlier.actor}@{report.knows}, needs >={report.needs}"
+    return "\n".join([head, *lines, f"  no happens-before edge: {known}"])
+
+
+def _what(access: Access) -> str:
+    name = "-" if access.tensor is None else access.tensor
+    return f"{name} <- {access.root} ({access.label})" if access.is_view else f"{name} ({access.label})"
+
+
+def details(report: Report, ident: str, judged: Judged | None = None) -> list[str]:
+    """The lines that `-v` adds under a block."""
+    lines = [f"    id       {ident}"]
+    for title, access in (("earlier", report.earlier), ("current", report.current)):
+        lines.append(
+            f"    {title}  row {access.row}, access {access.access}, ubatch {access.ubatch}, thread {access.thread}"
+        )
+        if access.site:
+            lines.append(f"             called from {access.site}")
+        if access.is_view:
+            lines.append(f"             view of tensor {access.root_id}: {access.tensor} <- {access.root}")
+    exact = "may be wider than what was touched" if report.approx else "exact"
+    lines.append(f"    bytes    {report.bytes} in conflict, {exact}")
+    if judged is not None:
+        found = judged.of(report)
+        told = "not judged" if found is None else f"{found.verdict}: {found.why}"
+        lines.append(f"    comes to {told}")
+        lines.append(f"    cause    {judged.cause(report)}")
+    return [harmless(line) for line in lines]
+
+
+def short_kind(kind: str) -> str:
+    """WAR, WAW or RAW."""
+    return "".join(word[0] for word in kind.split("-")).upper()
+
+
+def tensors(signature: Signature) -> str:
+    """The root, or both where they differ; `-` for bytes of no tensor."""
+    earlier, current = (name if name is not None else "-" for name in (signature[3], signature[6]))
+    return earlier if earlier == current else f"{earlier} / {current}"
+
+
+def sides(report: Report) -> tuple[str, str]:
+    """Earlier and current side: actor and label."""
+    earlier, current = report.signature[2], report.signature[5]
+    return f"{earlier} ({report.earlier.label})", f"{current} ({report.current.label})"
+
+
+def sentence(report: Report) -> str:
+    """One sentence about a race."""
+    earlier, current = sides(report)
+    return (
+        f"{report.kind} on {report.buffer}: {earlier} and {current} access {tensors(report.signature)}"
+        " with no happens-before edge between them"
+    )
