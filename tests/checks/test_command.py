@@ -152,7 +152,8 @@ def test_wrong_use(call: Call, arguments: tuple[str, ...], message: str) -> None
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a terminal of 60 characters."""
-    monkeypatch.setattr("hbtrace.cli.output.terminal_width", lambda output: 60 if output is None else None)
+    for module in ("output", "showing"):
+        monkeypatch.setattr(f"hbtrace.cli.{module}.terminal_width", lambda output: 60 if output is None else None)
 
 
 SAMPLE = Path(__file__).parents[2] / "sample_traces/tour_ring_off.arrow"

@@ -185,6 +185,7 @@ def test_a_pipe_that_could_not_be_kept_is_unknown(monkeypatch, tmp_path, three):
             self.whole = False
             return batches
 
+    monkeypatch.setattr("hbtrace.compare.outcome.RECORDED_BYTES", 0)
     monkeypatch.setattr("hbtrace.trace.spool.Spool", Full)
     monkeypatch.setattr("pathlib.Path.is_file", lambda self: False)
     verdicts = analyze(three).selection.judged.by_pair.values()
@@ -255,6 +256,7 @@ def test_a_trace_that_shrank_meanwhile_is_not_judged(tmp_path, monkeypatch):
     from hbtrace.importers.source import open_source
 
     source = open_source(path)
+    monkeypatch.setattr("hbtrace.compare.outcome.RECORDED_BYTES", 0)
     monkeypatch.setattr("hbtrace.importers.source.open_source", lambda _: open_source(short))
     outcome = hbtrace.compare.outcome.analyze_source(source, hbtrace.compare.outcome.Options(consequence=True))
     assert {outcome.consequence_of(report).verdict for report in outcome} == {"unknown"}

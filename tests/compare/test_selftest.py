@@ -72,7 +72,7 @@ def test_with_a_fault(verdict, monkeypatch, name):
 
 
 def test_with_a_blind_replay(verdict, monkeypatch):
-    monkeypatch.setattr("hbtrace.replay.Kernel.run", lambda self, program: iter(()))
+    monkeypatch.setattr("hbtrace.replay.kernel.Kernel.run", lambda self, program: iter(()))
     code, told = verdict()
     assert code == 70
     assert {"a planted race is found", "a new race turns the gate red", "a race that is not in it is red"} <= set(told)
