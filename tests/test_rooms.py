@@ -9,7 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1] / "hbtrace"
 
 FLOORS = (
-    ("errors", "escape", "words", "backends", "engines", "version"),
+    ("errors", "escape", "words", "findings", "backends", "engines"),
     ("trace",),
     ("importers", "record", "simulate"),
     ("replay", "info"),
