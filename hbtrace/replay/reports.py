@@ -1,6 +1,6 @@
 """From pairs of integers back to names: the reports of the contract's section 4.
 
-Decides nothing about order. A report's text is rendered in `hbtrace.report`, from the fields found here.
+Decides nothing about order, and makes no text of a report.
 """
 
 from __future__ import annotations

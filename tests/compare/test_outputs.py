@@ -6,6 +6,7 @@ schema itself, where npm can fetch it.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -22,8 +23,8 @@ from hbtrace.compare.baseline import check, make
 from hbtrace.compare.diff import diff
 from hbtrace.compare.outcome import Options
 from hbtrace.compare.sides import load_side
-from hbtrace.report.formats import FORMATS, renderer
-from hbtrace.report.renderer import Style
+from hbtrace.report.formats import FORMATS, FORMATS_OF_ANALYZE, renderer
+from hbtrace.report.renderer import Renderer, Style
 from tests.compare.samples import run, write
 from tests.sarif_schema import validate
 
@@ -69,6 +70,16 @@ VERBS = {
 def verb(request, hbtrace, sides):
     assert hbtrace("baseline", "write", "head.jsonl", "-o", "known.toml")[0] == 0
     return VERBS[request.param]
+
+
+@pytest.mark.parametrize("verb", ["analyze", "check", "diff", "baseline check"])
+def test_the_verbs_share_one_list_of_formats(verb):
+    name, _, part = verb.partition(" ")
+    command = importlib.import_module(f"hbtrace.cli.{name}").command
+    command = command.commands[part] if part else command
+    (choices,) = (param.type.choices for param in command.params if param.name == "format")
+    assert tuple(choices) == (FORMATS_OF_ANALYZE if verb == "analyze" else FORMATS)
+    assert all(isinstance(renderer(name), Renderer) for name in choices)
 
 
 ALL_FORMATS = f"""
