@@ -45,7 +45,7 @@ class Checked:
 
 def check(path: str, **options: Any) -> Checked:
     """Check a trace (`-` is standard input). Options: `threads`, `skip_weights`, `strict`. Raises TraceError."""
-    from hbtrace.info.hazard import open_contents
+    from hbtrace.info.info import open_contents
 
     return check_source(open_contents(path), **options)
 

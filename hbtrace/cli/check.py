@@ -83,7 +83,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
 def _one(path: str, given: dict[str, Any]) -> Checked:
     from hbtrace.checks import check_source
     from hbtrace.cli.progress import watched
-    from hbtrace.info.hazard import open_contents
+    from hbtrace.info.info import open_contents
 
     return check_source(
         watched(open_contents(path)),
