@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-if TYPE_CHECKING:
-    from hbtrace.info.records import Queue
+from typing import Any, Final, Literal
 
 HOLDS_FOR: Final = "ggml 0.18 to 0.25 (July to November 2026)"
 _SINCE_INTEGRATED: Final = "ggml 0.18 to 0.25 (16 July, with #24233, to November 2026)"
@@ -136,18 +133,6 @@ def attributes(name: str, *, integrated: bool = False) -> dict[str, Any]:
     if known.drains:
         row["drains"] = list(known.drains)
     return row
-
-
-def completed(queue: Queue) -> Queue:
-    """A queue of a trace with what the trace leaves open filled in from the table; itself if there is nothing to do."""
-    known = attributes(queue.family, integrated=bool(queue.flags.get("integrated")))
-    if not known or queue.row < 0:
-        return queue
-    flags = {key: known.get(key) if value is None else value for key, value in queue.flags.items()}
-    accepts = queue.accepts if queue.accepts is not None else known.get("accepts")
-    if flags == queue.flags and accepts == queue.accepts:
-        return queue
-    return replace(queue, flags=flags, accepts=accepts)
 
 
 def rows() -> Iterator[dict[str, Any]]:

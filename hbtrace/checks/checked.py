@@ -14,7 +14,7 @@ from hbtrace.checks.verdict import judge
 from hbtrace.errors import TraceError
 from hbtrace.findings import SEVERITIES, Finding
 from hbtrace.importers.source import Source
-from hbtrace.info.hazard import open_contents
+from hbtrace.info.info import open_contents
 from hbtrace.replay.session import Session
 from hbtrace.replay.settings import Settings
 

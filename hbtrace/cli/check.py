@@ -71,7 +71,7 @@ def _read(path: str, given: dict[str, Any]) -> Checked:
     """Check one trace."""
     from hbtrace.checks.checked import check_source
     from hbtrace.cli.progress import watched
-    from hbtrace.info.hazard import open_contents
+    from hbtrace.info.info import open_contents
 
     return check_source(
         watched(open_contents(path)),

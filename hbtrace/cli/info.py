@@ -31,7 +31,7 @@ def command(trace: str, output: str | None, force: bool, **given: str) -> None:
     """
     from hbtrace.cli.output import open_output, warn
     from hbtrace.cli.progress import watched
-    from hbtrace.info.hazard import info_of, open_contents
+    from hbtrace.info.info import info_of, open_contents
     from hbtrace.report.info import document, render
 
     with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:

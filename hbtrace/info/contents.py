@@ -1,54 +1,31 @@
 """What a trace holds, found in one pass over its batches: counts, queues, schedulers, buffers, phases, times.
 
 Column by column with numpy; Python sees definition rows and computes, nothing else. It is not a replay: no clocks, no
-races, and no bytes but the sizes that definitions tell. Nothing here judges; `hbtrace.info` does.
+races, and no bytes but the sizes that definitions tell. Nothing here judges; `hazard` does.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hbtrace.info.batchview import NO_ROWS, BatchView, Ints
-from hbtrace.info.demand import Demand, demand_of, graph_demand, range_bytes, weight
-from hbtrace.info.records import FLAGS, BufferGroup, BufferLife, Oddity, Phase, Queue, Runs, Scheduler, Touch
+from hbtrace.info.memory import Memory, Work
+from hbtrace.info.records import FLAGS, Ints, Oddity, Phase, Queue, Runs, Scheduler, Touch
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.columns import ABSENT
+from hbtrace.trace.columns import ABSENT, Columns
 from hbtrace.trace.problems import value_problems
 
-_NAMES: Final = tuple(v.EVENTS)
-DEFINITIONS: Final = frozenset({"meta", "backend", "backend_free", "buffer", "tensor", "graph", "sched"})
-MARKERS: Final = frozenset(_NAMES[_NAMES.index("sched_alloc") :])
+_NO_ROWS: Final[Ints] = np.empty(0, dtype=np.int64)
 _PHASES: Final = ("warmup", "prefill", "decode", None)
-_QUEUE_EVENTS: Final = (
-    "compute",
-    "kernel",
-    "set_async",
-    "get_async",
-    "copy_async",
-    "synchronize",
-    "event_record",
-    "event_wait",
-)
-_WALKED: Final = (
-    "backend",
-    "backend_free",
-    "buffer",
-    "buffer_free",
-    "tensor",
-    "graph",
-    "sched",
-    "compute",
-    "kernel",
-)
+_FLAGGED: Final = {**dict.fromkeys(v.DIRECT, "inferred"), "sched_prepare": "rotated"}
+_OF_QUEUES: Final = [ev for ev, event in v.EVENTS.items() if event.role != "definition" and "backend" in event.needs]
+_WALKED: Final = v.COMPUTING | v.DEFINITIONS - {"meta"} | {"buffer_free"}
 """Events whose order counts, with a method each."""
-_GRAPH_BUDGET: Final = 1 << 20
-"""Tensors of graphs remembered; beyond it the oldest graphs are forgotten, and `Contents.partial` is set."""
-_PENDING: Final = 1 << 12
-"""Different pieces of queued work counted before their ranges are looked up."""
 
 
 class Contents:
@@ -60,66 +37,48 @@ class Contents:
         """Rows by event name as the trace has it, skipped ones included; a row without a name counts as ``?``."""
         self.queues: list[Queue] = []
         self.schedulers: list[Scheduler] = []
-        self.groups: dict[tuple[str, str, bool], BufferGroup] = {}
-        self.live = self.peak = 0
+        self.memory = Memory()
         self.phases: dict[str | None, Phase] = {}
         self.ubatches = Runs()
         """Numbers that events carry."""
-        self.threads: set[int] = set()
+        self.threads = Runs()
         """Threads of accesses and edges."""
-        self.first_time: int | None = None
-        self.last_time: int | None = None
-        self.inferred: Counter[str] = Counter()
-        self.rotations = 0
-        self.partial = False
-        """Whether `Queue.touched` may miss work."""
-        self.skipped, self.values, self.late_meta = Oddity(), Oddity(), Oddity()
+        self.times: tuple[int, int] | None = None
+        """The first and the last."""
+        self.flagged: Counter[str] = Counter()
+        """By event: direct accesses that were inferred, inputs prepared that rotated."""
+        self.skipped = Oddity("skipped: the event is unknown or lacks a key it cannot do without")
+        self.values = Oddity("with a value of the wrong type or of no known meaning: its default counts instead")
+        self.late_meta = Oddity("with a `meta` that is not the first event: it counts for nothing")
         self._of: dict[int, list[Queue]] = {}
         self._undefined: dict[int, Queue] = {}
         self._families: Counter[str] = Counter()
-        self._buffers: dict[int, BufferLife] = {}
-        self._tensors: dict[int, tuple[int, int, int]] = {}
-        self._graphs: dict[int, Demand] = {}
-        self._graph_tensors = 0
-        self._pending: dict[tuple[Queue, Any], int] = {}
+        self._in_force: dict[int, Scheduler] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Count the next batch of the canonical schema."""
-        view = BatchView(batch)
-        rows = self._events(view)
-        self._walk(view, rows)
-        for ev in _QUEUE_EVENTS:
-            self._queue_events(ev, view, rows.get(ev, NO_ROWS))
-        self._common(view, rows)
-        self._ubatch_rows(view, rows.get("ubatch", NO_ROWS))
-        for ev in ("set_direct", "get_direct"):
-            self.inferred[ev] += view.true("inferred", rows.get(ev, NO_ROWS))
-        self.rotations += view.true("rotated", rows.get("sched_prepare", NO_ROWS))
+        columns = Columns(batch)
+        rows = self._events(columns)
+        self._odd_values(batch, rows)
+        self._walk(columns, rows)
+        for ev in _OF_QUEUES:
+            if ev in rows:
+                self._queue_events(ev, columns, rows[ev])
+        self._common(columns, rows)
+        if "ubatch" in rows:
+            self._ubatch_rows(columns, rows["ubatch"])
+        for ev, key in _FLAGGED.items():
+            if ev in rows:
+                self.flagged[ev] += int(columns.numbers(key, 0)[rows[ev]].sum())
         self.rows += batch.num_rows
-        if len(self._pending) > _PENDING:
-            self.settle()
 
     def finish(self) -> None:
-        """After the last batch: what waited is looked up, and nothing depends on where batches were cut."""
-        self.settle()
+        """After the last batch: nothing depends on where batches were cut."""
         for sched in self.schedulers:
             for ident in sched.backends:
                 self.alive(ident, sched.row)  # one that is never defined has a place among the queues, too
         self.queues.sort(key=lambda queue: (queue.row < 0, queue.row, queue.id))
         self.phases = {name: self.phases[name] for name in _PHASES if name in self.phases}
-
-    def settle(self) -> None:
-        """Look up what the queued work counted so far touched, with the addresses in force."""
-        for (queue, what), works in self._pending.items():
-            demand = self._graphs.get(what) if isinstance(what, int) else demand_of(*what)
-            if demand is None:
-                continue
-            for name, (read, written) in self._touched(demand).items():
-                touch = queue.touched.setdefault(name, Touch())
-                touch.works += works
-                touch.read += works * read
-                touch.written += works * written
-        self._pending.clear()
 
     def alive(self, queue: int, at: int) -> Queue:
         """The queue that an id means at a row; the next one defined if there is none yet."""
@@ -127,91 +86,102 @@ class Contents:
         before = [q for q in found if q.row <= at]
         return before[-1] if before else found[0] if found else self._never(queue)
 
-    def buffer_totals(self) -> tuple[int, int, int]:
-        """Lives, lives that never had a byte, and bytes of all lives, of all buffers."""
-        groups = self.groups.values()
-        return sum(g.lives for g in groups), sum(g.empty for g in groups), sum(g.total for g in groups)
+    @property
+    def warnings(self) -> list[str]:
+        """The sentences that `analyze` has for the same rows; it knows of more."""
+        return [str(oddity) for oddity in (self.skipped, self.values, self.late_meta) if oddity.rows]
 
-    # events
+    # column by column
 
-    def _events(self, view: BatchView) -> dict[str, Ints]:
+    def _events(self, columns: Columns) -> dict[str, Ints]:
         """Count the batch's events; the rows of each known event that has its keys."""
         rows: dict[str, Ints] = {}
-        for word, found in view.rows_by_event():
+        for word, found in columns.rows_by_event().items():
             self.events[word or "?"] += found.size
             if word not in v.EVENTS:
                 detail = f"unknown event `{word}`" if word else "no `ev`"
                 self.skipped.add(found.size, self.rows + int(found[0]), detail)
                 continue
             for key in v.EVENTS[word].needs:
-                there = view.present(key, found)
+                there = _present(columns, key)[found]
                 if not there.all():
-                    lacking = found[~there]
+                    lacking, found = found[~there], found[there]
                     self.skipped.add(lacking.size, self.rows + int(lacking[0]), f"`{word}` lacks `{key}`")
-                    found = found[there]
-            rows[word] = found
-        late = [row for row in rows.get("meta", NO_ROWS).tolist() if self.rows + row]
+            if found.size:
+                rows[word] = found
+        return rows
+
+    def _odd_values(self, batch: pa.RecordBatch, rows: dict[str, Ints]) -> None:
+        late = {row for row in rows.get("meta", _NO_ROWS).tolist() if self.rows + row}
         if late:
-            self.late_meta.add(len(late), self.rows + late[0], "`meta`")
+            self.late_meta.add(len(late), self.rows + min(late), "`meta`")
         wrong: dict[int, str] = {}
-        for row, problem in value_problems(view.batch):
+        for row, problem in value_problems(batch):
             if row not in late:
                 wrong.setdefault(row, problem)
         if wrong:
             row = min(wrong)
             self.values.add(len(wrong), self.rows + row, wrong[row])
-        return rows
 
-    def _common(self, view: BatchView, rows: dict[str, Ints]) -> None:
-        times = view.valid("time")
-        if times.size:
-            low, high = int(times.min()), int(times.max())
-            self.first_time = low if self.first_time is None else min(low, self.first_time)
-            self.last_time = high if self.last_time is None else max(high, self.last_time)
-        numbers = view.valid("ubatch")
+    def _common(self, columns: Columns, rows: dict[str, Ints]) -> None:
+        low, high = pc.min_max(columns.batch.column("time")).as_py().values()
+        if low is not None:
+            first, last = self.times or (low, high)
+            self.times = min(low, first), max(high, last)
+        numbers = columns.numbers("ubatch", -1)
         self.ubatches.add(numbers[numbers >= 0])
-        acting = [found for ev, found in rows.items() if ev not in DEFINITIONS and ev not in MARKERS]
+        acting = [found for ev, found in rows.items() if ev in v.ACCESSES or ev in v.EDGES]
         if acting:
-            self.threads.update(np.unique(view.ints("thread", 0)[np.concatenate(acting)]).tolist())
+            self.threads.add(columns.numbers("thread", 0)[np.concatenate(acting)])
 
-    def _ubatch_rows(self, view: BatchView, rows: Ints) -> None:
-        if not rows.size:
-            return
-        tokens, numbers = view.ints("tokens", 0)[rows], view.ints("n", -1)[rows]
-        words, codes = view.coded("phase")
-        codes = codes[rows]
-        for code in np.unique(codes).tolist():
-            name = words[code] if words[code] in v.SETS["ubatch", "phase"] else None
+    def _ubatch_rows(self, columns: Columns, rows: Ints) -> None:
+        tokens, numbers = columns.numbers("tokens", 0), columns.numbers("n", -1)
+        words, known = columns.strings("phase"), v.SETS["ubatch", "phase"]
+        named = [words[row] if words[row] in known else None for row in rows.tolist()]
+        for name in set(named):
+            mine = rows[np.array([word == name for word in named])]
             phase = self.phases.setdefault(name, Phase(name))
-            mine = codes == code
-            phase.ubatches += int(mine.sum())
+            phase.ubatches += mine.size
             phase.tokens += int(tokens[mine].sum())
-            phase.numbers.add(numbers[mine & (numbers >= 0)])
+            phase.numbers.add(numbers[mine][numbers[mine] >= 0])
 
-    def _queue_events(self, ev: str, view: BatchView, rows: Ints) -> None:
-        if not rows.size:
-            return
-        ids = view.ints("backend", -1)[rows]
-        at = rows + self.rows
+    def _queue_events(self, ev: str, columns: Columns, rows: Ints) -> None:
+        ids, at = columns.numbers("backend", -1)[rows], rows + self.rows
         for ident in np.unique(ids).tolist():
             queues = self._of.get(ident, [])
             # 0 is before the first definition; the n-th queue of the id follows its n-th definition
             nth = np.searchsorted([queue.row for queue in queues], at[ids == ident], side="right")
-            for n, count in enumerate(np.bincount(nth).tolist()):
-                if count:
+            for n, number in enumerate(np.bincount(nth).tolist()):
+                if number:
                     queue = queues[n - 1] if n else self._never(ident)
-                    queue.work[ev] += count
+                    queue.work[ev] += number
 
     # definitions and computes, row by row
 
-    def _walk(self, view: BatchView, rows: dict[str, Ints]) -> None:
-        mine = [(ev, found) for ev in _WALKED if (found := rows.get(ev, NO_ROWS)).size]
-        if not mine:
+    def _walk(self, columns: Columns, rows: dict[str, Ints]) -> None:
+        walked = sorted((row, ev) for ev in _WALKED & rows.keys() for row in rows[ev].tolist())
+        for row, ev in walked:
+            getattr(self, f"_{ev}")(columns, row)
+
+    def _compute(self, columns: Columns, row: int) -> None:
+        self._touch(columns, row, columns.ints("graph", -1)[row])
+
+    def _kernel(self, columns: Columns, row: int) -> None:
+        self._touch(columns, row, (columns.ranges("reads").key(row), columns.ranges("writes").key(row)))
+
+    def _touch(self, columns: Columns, row: int, work: Work) -> None:
+        queue = self._current(columns.ints("backend", -1)[row])
+        if queue.flags["synchronous"]:
             return
-        order = sorted((row, ev) for ev, found in mine for row in found.tolist())
-        handlers = {ev: getattr(self, f"_{ev}") for ev, _ in mine}
-        for row, ev in order:
-            handlers[ev](view, row)
+        for name, (read, written) in self.memory.touched(work).items():
+            touch = queue.touched.setdefault(name, Touch())
+            touch.works += 1
+            touch.bytes_read += read
+            touch.bytes_written += written
+
+    def _current(self, ident: int) -> Queue:
+        found = self._of.get(ident)
+        return found[-1] if found else self._never(ident)
 
     def _never(self, ident: int) -> Queue:
         """The stand-in for an id that is used before its definition."""
@@ -221,26 +191,20 @@ class Contents:
             self.queues.append(queue)
         return queue
 
-    def _current(self, ident: int) -> Queue:
-        found = self._of.get(ident)
-        return found[-1] if found else self._never(ident)
-
-    def _backend(self, view: BatchView, row: int) -> None:
-        columns = view.columns
-        ident, family = columns.ints("id", -1)[row], columns.strings("name")[row] or ""
+    def _backend(self, columns: Columns, row: int) -> None:
+        said = {key: columns.batch.column(key)[row].as_py() for key in v.EVENTS["backend"].keys}
+        ident, family = said["id"], said["name"] or ""
         nth = self._families[family]
         self._families[family] += 1
-        batch, kind = columns.batch, columns.strings("type")[row]
-        drains = batch.column("drains")[row].as_py()
-        accepts = batch.column("accepts")[row].as_py()
+        accepts, drains = said["accepts"], said["drains"]
         queue = Queue(
             ident,
             f"{family}#{nth}" if nth else family,
             family,
             self.rows + row,
-            columns.strings("device")[row],
-            kind if kind in v.SETS["backend", "type"] else None,
-            {flag: batch.column(flag)[row].as_py() for flag in FLAGS},
+            said["device"],
+            said["type"] if said["type"] in v.SETS["backend", "type"] else None,
+            {flag: said[flag] for flag in FLAGS},
             None if accepts is None else [word for word in accepts if word is not None],
             None if drains is None else [word for word in drains if word in v.SETS["backend", "drains"]],
         )
@@ -251,127 +215,39 @@ class Contents:
         before.append(queue)
         self.queues.append(queue)
 
-    def _backend_free(self, view: BatchView, row: int) -> None:
-        columns = view.columns
+    def _backend_free(self, columns: Columns, row: int) -> None:
         self._current(columns.ints("backend", -1)[row]).freed = True
 
-    def _sched(self, view: BatchView, row: int) -> None:
-        columns = view.columns
-        batch, ident = columns.batch, columns.ints("id", -1)[row]
-        for other in self.schedulers:
-            if other.id == ident and other.end is None:
-                other.end = self.rows + row
-        self.schedulers.append(
-            Scheduler(
-                ident,
-                self.rows + row,
-                [number for number in batch.column("backends")[row].as_py() or () if number is not None],
-                batch.column("cpu_buffer_type")[row].as_py(),
-                batch.column("copies")[row].as_py(),
-                batch.column("ring")[row].as_py(),
-            )
-        )
+    def _sched(self, columns: Columns, row: int) -> None:
+        said = {key: columns.batch.column(key)[row].as_py() for key in v.EVENTS["sched"].keys}
+        backends = [number for number in said.pop("backends") or () if number is not None]
+        sched = Scheduler(**said, row=self.rows + row, backends=backends)
+        if (before := self._in_force.get(sched.id)) is not None:
+            before.end = sched.row
+        self._in_force[sched.id] = sched
+        self.schedulers.append(sched)
 
-    def _buffer(self, view: BatchView, row: int) -> None:
-        columns = view.columns
-        self.settle()
-        usage = columns.strings("usage")[row]
-        key = (
-            columns.strings("name")[row] or "",
-            usage if usage in v.SETS["buffer", "usage"] and usage else "any",
-            columns.flags("host", default=False)[row],
-        )
-        ident, size = columns.ints("id", -1)[row], max(0, columns.ints("size", ABSENT)[row])
-        group = self.groups.setdefault(key, BufferGroup(*key))
-        old = self._buffers.get(ident)
-        if old is not None and old.group is group:  # the life goes on
-            self._resize(old, size)
-            return
-        if old is not None:  # and under another type: its bytes count there from now on
-            self._resize(old, 0)
-        self._buffers[ident] = new = BufferLife(group, 0, 0)
-        group.lives += 1
-        group.empty += 1
-        self._resize(new, size)
+    def _buffer(self, columns: Columns, row: int) -> None:
+        name, usage = columns.strings("name")[row] or "", columns.strings("usage")[row]
+        usage = usage if usage is not None and usage in v.SETS["buffer", "usage"] else "any"
+        size = max(0, columns.ints("size", ABSENT)[row])
+        self.memory.buffer(columns.ints("id", -1)[row], size, (name, usage, columns.flags("host", default=False)[row]))
 
-    def _resize(self, buffer: BufferLife, size: int) -> None:
-        group = buffer.group
-        group.live += size - buffer.size
-        self.live += size - buffer.size
-        buffer.size = size
-        if size > buffer.largest:
-            group.empty -= buffer.largest == 0
-            group.total += size - buffer.largest
-            buffer.largest = size
-        group.peak = max(group.peak, group.live)
-        self.peak = max(self.peak, self.live)
+    def _buffer_free(self, columns: Columns, row: int) -> None:
+        self.memory.free(columns.ints("buffer", -1)[row])
 
-    def _buffer_free(self, view: BatchView, row: int) -> None:
-        columns = view.columns
-        buffer = self._buffers.get(ident := columns.ints("buffer", -1)[row])
-        if buffer is not None:
-            self.settle()
-            self._resize(buffer, 0)
-            del self._buffers[ident]
+    def _tensor(self, columns: Columns, row: int) -> None:
+        keys = (("id", -1), ("buffer", -1), ("offset", 0), ("size", ABSENT))
+        self.memory.tensor(*(columns.ints(key, default)[row] for key, default in keys))
 
-    def _tensor(self, view: BatchView, row: int) -> None:
-        columns = view.columns
-        size = columns.ints("size", ABSENT)[row]
-        # Where it lies matters only if its end is that of its buffer: a ring that re-points it changes nothing here.
-        place = (columns.ints("buffer", -1)[row], size, columns.ints("offset", 0)[row] if size == ABSENT else 0)
-        ident = columns.ints("id", -1)[row]
-        if self._tensors.get(ident) != place:
-            if self._pending:
-                self.settle()
-            self._tensors[ident] = place
+    def _graph(self, columns: Columns, row: int) -> None:
+        self.memory.graph(columns.ints("id", -1)[row], *columns.graph_ranges(row))
 
-    def _graph(self, view: BatchView, row: int) -> None:
-        columns = view.columns
-        if self._pending:
-            self.settle()
-        ident = columns.ints("id", -1)[row]
-        self._graph_tensors -= weight(self._graphs.pop(ident, None))
-        self._graphs[ident] = demand = graph_demand(columns.batch.column("nodes"), row)
-        self._graph_tensors += weight(demand)
-        while self._graph_tensors > _GRAPH_BUDGET and len(self._graphs) > 1:
-            self._graph_tensors -= weight(self._graphs.pop(next(iter(self._graphs))))
-            self.partial = True
 
-    def _compute(self, view: BatchView, row: int) -> None:
-        columns = view.columns
-        queue = self._current(columns.ints("backend", -1)[row])
-        if not queue.flags["synchronous"]:
-            key = (queue, columns.ints("graph", -1)[row])
-            self._pending[key] = self._pending.get(key, 0) + 1
-
-    def _kernel(self, view: BatchView, row: int) -> None:
-        queue = self._current(view.columns.ints("backend", -1)[row])
-        if not queue.flags["synchronous"]:
-            reads, writes = view.kernel_ranges()
-            key = (queue, (reads.key(row), writes.key(row)))
-            self._pending[key] = self._pending.get(key, 0) + 1
-
-    # what queued work touched
-
-    def _touched(self, demand: Demand) -> dict[str, list[int]]:
-        """Bytes read and written of host buffers, by buffer type."""
-        found: dict[str, list[int]] = {}
-        buffers, tensors = self._buffers, self._tensors
-        for ident, reads, writes in demand.tensors:
-            place = tensors.get(ident)
-            buffer = buffers.get(place[0]) if place else None
-            if place and buffer is not None and buffer.group.host:
-                size = max(0, place[1] if place[1] != ABSENT else buffer.size - place[2])
-                if size:
-                    totals = found.setdefault(buffer.group.type, [0, 0])
-                    totals[0] += reads * size
-                    totals[1] += writes * size
-        for (ident, number, offset, size, rows, stride, _), write in demand.ranges:
-            place = tensors.get(ident) if ident != -1 else (number, ABSENT, 0)
-            buffer = buffers.get(place[0]) if place else None
-            if place and buffer is not None and buffer.group.host:
-                end = place[1] if place[1] != ABSENT else buffer.size - place[2]
-                count = range_bytes(max(0, end - offset) if size == ABSENT else max(0, size), rows, stride)
-                if count:
-                    found.setdefault(buffer.group.type, [0, 0])[write] += count
-        return found
+def _present(columns: Columns, key: str) -> npt.NDArray[np.bool_]:
+    """Which rows have a key; an id of -1 is none."""
+    is_id = v.COLUMNS[key] == v.ID
+    there: npt.NDArray[np.bool_] = (
+        columns.numbers(key, -1) != -1 if is_id else columns.batch.column(key).is_valid().to_numpy(zero_copy_only=False)
+    )
+    return there

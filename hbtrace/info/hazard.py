@@ -1,55 +1,21 @@
-"""`info` as a function: what a trace holds, and for each of its queues whether the in-place hazard can arise.
+"""Whether a queue can have the in-place hazard: the decision, from what a trace declares and what is known of backends.
 
 The hazard: a queue reads, in place and after the call returned, memory that a host thread writes with plain stores.
 Two conditions must hold together, and no device is known by its name: the backend is *asynchronous*, and it computes on
 the *buffer type that the CPU slot of its scheduler was handed*. What computes on host memory synchronously (BLAS) can
 not have it; what refuses that buffer type gets copies of its inputs. What a trace declares goes first; what it leaves
 open is assumed from the table of backends (`hbtrace.backends`), and said to be.
-
-JSON (`--format json`; keys may be added, never renamed or dropped within format 1; null: the trace does not say):
-
-    format            1
-    trace             path, format (`jsonl`, `arrow file`, `arrow stream`, or the kind of an imported log), rows,
-                      dropped_bytes
-    meta              producer, engine, engine_version, command (list), started_at, threads (`one`, `ordered`), notes,
-                      env (object)
-    hazard            verdict, queues (names of those that have this verdict)
-    devices           [{name, type, verdict, queues}], one for each device name
-    queues            [{name, id, row (of its definition; -1: none), freed, device, type, async, synchronous, events,
-                      integrated, host_buffer, accepts, drains, schedulers (ids), work ({event: count}),
-                      in_place ([{buffer_type, works, bytes_read, bytes_written}]),
-                      hazard: {verdict, reason, buffer_types, declared, assumed, assumed_of}}]; declared and assumed:
-                      the attributes that decided, by where they are from; assumed_of: the backend and the versions
-                      of it that the assumed ones hold for, null where nothing is assumed
-    in_place_partial  true: `in_place` may miss work, its graphs were forgotten
-    schedulers        [{id, row, backends (ids), queues (names), cpu_buffer_type, copies, ring}]
-    rotations         `sched_prepare` events that rotated
-    buffers           lives, empty_lives, peak_bytes, total_bytes, types: [{type, usage, host, lives, empty_lives,
-                      peak_bytes, total_bytes}]
-    events            {event: rows}
-    skipped_rows      rows among them that count for nothing
-    direct            set, set_inferred, get, get_inferred
-    ubatches          ubatches, tokens, phases: [{phase, ubatches, tokens, numbers}], numbers_on_events
-    threads           host threads of accesses and edges
-    time              first_ns, last_ns, duration_ns
-    warnings          sentences
-
-`verdict` is `can arise`, `no` or `not known`; `numbers` are lists of inclusive [first, last] pairs. `async` is null
-where absent, and counts as true then (contract section 2).
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from hbtrace import backends
-from hbtrace.errors import TraceError
-from hbtrace.importers.source import Source, foreign_kind, open_source
 from hbtrace.info.contents import Contents
-from hbtrace.info.records import Oddity, Queue, Scheduler
-from hbtrace.trace import vocabulary as v
+from hbtrace.info.records import Queue, Scheduler
 
 CAN_ARISE: Final = "can arise"
 NO: Final = "no"
@@ -78,100 +44,7 @@ class Hazard:
     assumed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """All queues of one device, by its name; a queue without one is a device of its own name."""
-
-    name: str
-    type: str | None
-    queues: list[Queue]
-    verdict: str
-
-
-@dataclass(slots=True)
-class Info:
-    """What a trace holds. Sizes are bytes, times nanoseconds."""
-
-    path: str
-    format: str
-    rows: int
-    dropped_bytes: int
-    meta: dict[str, Any]
-    contents: Contents
-    hazards: dict[Queue, Hazard]
-    devices: list[Device]
-    warnings: list[str]
-
-    @property
-    def verdict(self) -> str:
-        """The worst of all queues; a trace without any queue says nothing."""
-        return worst(hazard.verdict for hazard in self.hazards.values())
-
-    def queues_with(self, verdict: str) -> list[str]:
-        return [queue.name for queue, hazard in self.hazards.items() if hazard.verdict == verdict]
-
-    def schedulers_of(self, queue: Queue) -> list[Scheduler]:
-        return [sched for sched in self.contents.schedulers if _holds(sched, queue)]
-
-    def slots(self, sched: Scheduler) -> list[str]:
-        """The names of a scheduler's queues, the CPU slot last."""
-        return [self.contents.alive(ident, sched.row).name for ident in sched.backends]
-
-
-def info(path: str) -> Info:
-    """What is in a trace (`-` is standard input) or in an imported log. Raises TraceError for what cannot be read."""
-    return info_of(open_contents(path))
-
-
-def open_contents(path: str) -> Source:
-    """As `open_source`, but refuses a log of nothing but reports: there is no trace in it."""
-    if foreign_kind(path) == "ggml-sanitizer-reports":
-        raise TraceError(f"{path}: holds pasted race reports and no trace; hbtrace analyze shows them")
-    return open_source(path)
-
-
-def info_of(source: Source) -> Info:
-    """As `info`, for what is open already."""
-    contents, meta = Contents(), {}
-    for batch in source.batches():
-        if not contents.rows:
-            from hbtrace.trace.rows import rows_from_batch
-
-            first = rows_from_batch(batch.slice(0, 1))
-            meta = _meta(first[0]) if first else {}
-        contents.add(batch)
-    contents.finish()
-    schedulers = with_cpu_slots(contents)
-    hazards = {queue: hazard_in(queue, schedulers) for queue in contents.queues}
-    form = str(getattr(source, "format", None) or getattr(source, "kind", "events"))
-    return Info(
-        source.path,
-        form,
-        contents.rows,
-        source.dropped_bytes,
-        meta or _meta({}),
-        contents,
-        hazards,
-        _devices(hazards),
-        [*source.warnings, *_warnings(contents)],
-    )
-
-
-def _meta(row: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of the `meta` row; what is of the wrong type counts as absent."""
-    if row.get("ev") != "meta":
-        row = {}
-    kinds: dict[str, type] = {v.STR: str, v.STRS: list, v.JSON: dict, v.INT: int}
-    keys = {key: kind for key, kind in v.EVENTS["meta"].keys.items() if key != "version"}
-    meta = {key: row[key] if isinstance(row.get(key), kinds[kind]) else None for key, kind in keys.items()}
-    if meta["threads"] not in v.SETS["meta", "threads"]:
-        meta["threads"] = "one"
-    if meta["command"] is not None:
-        meta["command"] = [word for word in meta["command"] if isinstance(word, str)]
-    return meta
-
-
-def worst(verdicts: Any) -> str:
+def worst(verdicts: Iterable[str]) -> str:
     """Of several verdicts the one to act on; of none `not known`."""
     return min(verdicts, key=_WORST_FIRST.index, default=NOT_KNOWN)
 
@@ -201,16 +74,17 @@ def hazard_in(queue: Queue, schedulers: list[Scheduler]) -> Hazard:
 
 
 def assumed(queue: Queue) -> Queue:
-    """A queue with what the trace leaves open as the table of backends has it, itself if that is nothing.
+    """A queue with what the trace leaves open as the table of backends has it.
 
     Of a backend that accepts host memory on integrated devices only, nobody knows what it accepts where the trace
     does not say that the device is one: a clean verdict might be wrong.
     """
     integrated = _integrated(queue)
-    if integrated and queue.flags["integrated"] is None:
-        queue = replace(queue, flags={**queue.flags, "integrated": True})
-    full = backends.completed(queue)
-    return replace(full, accepts=queue.accepts) if integrated is None else full
+    flags = {**queue.flags, "integrated": True} if integrated else queue.flags
+    known = backends.attributes(queue.family, integrated=bool(flags["integrated"])) if queue.row >= 0 else {}
+    accepts = queue.accepts if queue.accepts is not None or integrated is None else known.get("accepts")
+    flags = {key: known.get(key) if value is None else value for key, value in flags.items()}
+    return replace(queue, flags=flags, accepts=accepts)
 
 
 def assumed_of(queue: Queue) -> str:
@@ -252,7 +126,7 @@ def hazard_of(queue: Queue, schedulers: list[Scheduler]) -> Hazard:
         return Hazard(NO, "synchronous (its work is complete when the call returns)")
     if queue.flags["async"] is False:
         return Hazard(NO, "not asynchronous")
-    mine = [sched for sched in schedulers if _holds(sched, queue)]
+    mine = [sched for sched in schedulers if holds(sched, queue)]
     if mine and all(sched.backends and sched.backends[-1] == queue.id for sched in mine):
         return Hazard(NO, "it is the CPU slot itself")
     if not mine:
@@ -269,7 +143,7 @@ def hazard_of(queue: Queue, schedulers: list[Scheduler]) -> Hazard:
     return Hazard(verdict, "; ".join(reasons), tuple(types))
 
 
-def _holds(sched: Scheduler, queue: Queue) -> bool:
+def holds(sched: Scheduler, queue: Queue) -> bool:
     """Whether a scheduler names the queue: its id, in force at some time while the scheduler's row is."""
     overlaps = (sched.end is None or queue.row < sched.end) and (queue.end is None or queue.end > sched.row)
     return overlaps and (not sched.backends or queue.id in sched.backends)
@@ -300,39 +174,3 @@ def _in_scheduler(queue: Queue, sched: Scheduler) -> Hazard:
             (handed,),
         )
     return Hazard(NO, f"does not accept {slot}", (handed,))
-
-
-def _devices(hazards: dict[Queue, Hazard]) -> list[Device]:
-    by_name: dict[str, list[Queue]] = {}
-    for queue in hazards:
-        by_name.setdefault(queue.device or queue.family, []).append(queue)
-    return [
-        Device(
-            name,
-            next((queue.type for queue in queues if queue.type), None),
-            queues,
-            worst(hazards[queue].verdict for queue in queues),
-        )
-        for name, queues in by_name.items()
-    ]
-
-
-def _warnings(contents: Contents) -> list[str]:
-    """The sentences that `analyze` has for the same rows; it knows of more."""
-    kinds = (
-        (contents.skipped, "skipped: the event is unknown or lacks a key it cannot do without"),
-        (contents.values, "with a value of the wrong type or of no known meaning: its default counts instead"),
-        (contents.late_meta, "with a `meta` that is not the first event: it counts for nothing"),
-    )
-    return [_sentence(oddity, text) for oddity, text in kinds if oddity.rows]
-
-
-def _sentence(oddity: Oddity, text: str) -> str:
-    rows = f"{oddity.rows} rows" if oddity.rows > 1 else "1 row"
-    return f"{rows} {text} (first in row {oddity.row}: {oddity.detail})"
-
-
-def event_counts(contents: Contents) -> Counter[str]:
-    """Rows by event: those of the vocabulary in its order, then the others by name."""
-    known = {ev: contents.events[ev] for ev in v.EVENTS if contents.events[ev]}
-    return Counter(known | {ev: contents.events[ev] for ev in sorted(set(contents.events) - set(known))})

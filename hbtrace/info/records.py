@@ -1,4 +1,4 @@
-"""What a trace holds, as plain records: queues, schedulers, buffers, phases. Filled by `contents.py`."""
+"""What a trace holds, as plain records: queues, schedulers, buffers, phases. `contents` and `memory` fill them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Touch:
     """Queued work that computed in place on one type of host buffer. Bytes of two accesses count twice."""
 
     works: int = 0
-    read: int = 0
-    written: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -69,12 +69,12 @@ class BufferGroup:
     usage: str
     host: bool
     lives: int = 0
-    empty: int = 0
+    empty_lives: int = 0
     """Lives that never had a byte."""
-    live: int = 0
-    peak: int = 0
+    live_bytes: int = 0
+    peak_bytes: int = 0
     """The most bytes alive at one time."""
-    total: int = 0
+    total_bytes: int = 0
     """Bytes of all lives together, each at its largest."""
 
 
@@ -109,7 +109,7 @@ class Runs:
 class Phase:
     """The ubatches of one phase; None is the name of those that do not say."""
 
-    name: str | None
+    phase: str | None
     ubatches: int = 0
     tokens: int = 0
     numbers: Runs = field(default_factory=Runs)
@@ -119,6 +119,7 @@ class Phase:
 class Oddity:
     """A kind of odd row: how many, and the first."""
 
+    what: str
     rows: int = 0
     row: int = -1
     detail: str = ""
@@ -128,9 +129,6 @@ class Oddity:
             self.row, self.detail = row, detail
         self.rows += count
 
-
-@dataclass(slots=True)
-class BufferLife:
-    group: BufferGroup
-    size: int
-    largest: int
+    def __str__(self) -> str:
+        rows = f"{self.rows} rows" if self.rows > 1 else "1 row"
+        return f"{rows} {self.what} (first in row {self.row}: {self.detail})"

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 import orjson
 
 from hbtrace.escape import as_text, page
-from hbtrace.info.hazard import CAN_ARISE, NOT_KNOWN, Device, Hazard, Info, assumed, assumed_of, event_counts
-from hbtrace.info.records import FLAGS, Queue, Touch
+from hbtrace.info.hazard import CAN_ARISE, NOT_KNOWN, Hazard, assumed, assumed_of
+from hbtrace.info.info import Device, Info
+from hbtrace.info.records import FLAGS, Queue, Runs, Touch
 from hbtrace.report.tables import table
+from hbtrace.words import count
 
 FORMAT: Final = 1
 _WIDTH: Final = 80
@@ -28,15 +30,19 @@ _FLAG_WORDS: Final = {
     "integrated": ("integrated", "not integrated"),
     "host_buffer": ("host buffer", "no host buffer"),
 }
-_TRANSFERS: Final = ("set_async", "get_async", "copy_async")
-_SYNCS: Final = ("synchronize", "event_record", "event_wait")
+_WORK: Final = (
+    ("compute", "computes", ("compute",)),
+    ("kernel", "kernels", ("kernel",)),
+    ("asynchronous transfer", "asynchronous transfers", ("set_async", "get_async", "copy_async")),
+    ("synchronize or event", "synchronizes and events", ("synchronize", "event_record", "event_wait")),
+)
 
 
 def render(info: Info) -> str:
     """The text, with a newline at its end."""
     parts = [
         _head(info),
-        _hazard(info),
+        _pairs(("hazard", _hazard(info))),
         *[_device(info, device) for device in info.devices],
         _partial(info),
         _schedulers(info),
@@ -47,52 +53,62 @@ def render(info: Info) -> str:
     return "\n".join(page(part) for part in parts if part)
 
 
+def _pairs(*pairs: tuple[str, str | None]) -> list[str]:
+    """Keys and their values, each wrapped under itself; nothing where there is no value."""
+    out: list[str] = []
+    for key, value in pairs:
+        lines = [
+            part
+            for line in (value or "").splitlines()
+            for part in textwrap.wrap(line, _WIDTH - _KEY, break_long_words=False, break_on_hyphens=False) or [""]
+        ]
+        out += [f"{key:<{_KEY}}{line}".rstrip() for line in lines[:1]] + [" " * _KEY + line for line in lines[1:]]
+    return out
+
+
 def _head(info: Info) -> list[str]:
-    meta, contents = info.meta, info.contents
-    engine = " ".join(word for word in (meta["engine"], meta["engine_version"]) if word)
+    meta = info.meta
     dropped = f", {info.dropped_bytes:,} bytes dropped" if info.dropped_bytes else ""
-    lines = [
-        *_pair("trace", info.path),
-        *_pair("format", f"{_FORMATS.get(info.format, info.format)}, {info.rows:,} {_s('row', info.rows)}{dropped}"),
-        *_pair("engine", engine or "not said"),
-        *_pair("producer", meta["producer"]),
-        *_pair("command", shlex.join(meta["command"]) if meta["command"] else None),
-        *_pair("started", meta["started_at"]),
-        *_pair("time", _time(info)),
-        *_pair("threads", _threads(contents.threads, meta["threads"])),
-        *_pair("notes", meta["notes"]),
-    ]
-    for number, (name, value) in enumerate((meta["env"] or {}).items()):
-        lines += _pair("" if number else "env", f"{name}={value}")
-    return lines
+    return _pairs(
+        ("trace", info.path),
+        ("format", f"{_FORMATS.get(info.format, info.format)}, {count(info.rows, 'row')}{dropped}"),
+        ("engine", " ".join(word for word in (meta["engine"], meta["engine_version"]) if word) or "not said"),
+        ("producer", meta["producer"]),
+        ("command", shlex.join(meta["command"]) if meta["command"] else None),
+        ("started", meta["started_at"]),
+        ("time", _time(info)),
+        ("threads", _threads(info.contents.threads, meta["threads"])),
+        ("notes", meta["notes"]),
+        *(("" if n else "env", f"{name}={value}") for n, (name, value) in enumerate((meta["env"] or {}).items())),
+    )
 
 
-def _threads(numbers: set[int], mode: str) -> str:
+def _threads(threads: Runs, mode: str) -> str:
     """How many, which, and what the replay takes them for."""
-    if not numbers:
+    many = len(threads)
+    if not many:
         return "no access or edge by a host thread"
-    many = len(numbers)
-    which = "" if numbers == {0} else f" ({spans((number, number) for number in sorted(numbers))})"
-    actors = "an actor each, ordered by release and acquire" if mode == "ordered" else "one actor"
-    return f"{many:,} host {_s('thread', many)}{which}, {actors if many > 1 else 'one actor'}"
+    which = "" if threads.pairs == [(0, 0)] else f" ({spans(threads.pairs)})"
+    actors = "an actor each, ordered by release and acquire" if many > 1 and mode == "ordered" else "one actor"
+    return f"{count(many, 'host thread')}{which}, {actors}"
 
 
 def _time(info: Info) -> str:
-    first, last = info.contents.first_time, info.contents.last_time
-    if first is None or last is None:
+    if info.contents.times is None:
         return "not recorded"
+    first, last = info.contents.times
     return f"{duration(last - first)} (from {first:,} to {last:,} ns)"
 
 
-def _hazard(info: Info) -> list[str]:
-    names = info.queues_with(info.verdict)
+def _hazard(info: Info) -> str:
+    names = ", ".join(info.queues_with(info.verdict))
     if info.verdict == NOT_KNOWN:
-        return _pair("hazard", f"not known for {', '.join(names)}" if names else "not known: no backend in the trace")
+        return f"not known for {names}" if names else "not known: no backend in the trace"
     if info.verdict != CAN_ARISE:
-        return _pair("hazard", "no queue of this trace can have the in-place hazard")
+        return "no queue of this trace can have the in-place hazard"
     rings = {sched.ring for q, h in info.hazards.items() if h.verdict == CAN_ARISE for sched in info.schedulers_of(q)}
-    ring = "; ".join(_ring(depth) for depth in sorted(rings, key=lambda d: -1 if d is None else d))
-    return _pair("hazard", f"can arise on {', '.join(names)}" + (f"; {ring}" if ring else ""))
+    ring = [_ring(depth) for depth in sorted(rings, key=lambda depth: -1 if depth is None else depth)]
+    return "; ".join([f"can arise on {names}", *ring])
 
 
 def _ring(depth: int | None) -> str:
@@ -106,57 +122,52 @@ def _ring(depth: int | None) -> str:
 def _device(info: Info, device: Device) -> list[str]:
     """The attributes of its queues, once for queues that have the same, each time under a heading."""
     heading = f"device {device.name}" + (f" ({device.type})" if device.type else "")
-    lines = [heading]
     alike: dict[tuple[Any, ...], list[Queue]] = {}
     for queue in device.queues:
         key = (*queue.flags.values(), *(None if x is None else tuple(x) for x in (queue.accepts, queue.drains)))
         alike.setdefault((*key, queue.type, info.hazards[queue]), []).append(queue)
+    lines: list[str] = []
     for queues in alike.values():
-        if len(lines) > 1:
-            lines += ["", f"{heading}, other queues"]
         first, hazard = queues[0], info.hazards[queues[0]]
-        lines += _pair("  queues", ", ".join(queue.name for queue in queues))
-        lines += _pair("  hazard", f"{hazard.verdict}: {hazard.reason}")
-        lines += _pair("  decided by", _decided(first, hazard))
-        lines += _pair("  attributes", _attributes(first) if first.row >= 0 else "never defined")
-        lines += _pair("  accepts", _words(first.accepts))
-        lines += _pair("  drains", ", ".join(first.drains) if first.drains else None)
-        for queue in queues:
-            lines += _pair("  work", _work(queue, named=len(queues) > 1))
-        for queue in queues:
-            for name, touch in sorted(queue.touched.items()):
-                lines += _pair("  in place", _in_place(queue, name, touch, named=len(queues) > 1))
+        several = len(queues) > 1
+        lines += ["", f"{heading}, other queues"] if lines else [heading]
+        lines += _pairs(
+            ("  queues", ", ".join(queue.name for queue in queues)),
+            ("  hazard", f"{hazard.verdict}: {hazard.reason}"),
+            ("  decided by", _decided(first, hazard)),
+            ("  attributes", _attributes(first) if first.row >= 0 else "never defined"),
+            ("  accepts", _words(first.accepts)),
+            ("  drains", ", ".join(first.drains or ())),
+            *(("  work", _work(queue, named=several)) for queue in queues),
+            *(
+                ("  in place", (f"{queue.name}: " if several else "") + _in_place(name, touch))
+                for queue in queues
+                for name, touch in sorted(queue.touched.items())
+            ),
+        )
     return lines
 
 
-def _decided(queue: Queue, hazard: Hazard) -> str | None:
+def _decided(queue: Queue, hazard: Hazard) -> str:
     """What is declared, what is assumed and of which versions; nothing where no attribute decided."""
-    declared = f"what the trace declares ({', '.join(hazard.declared)})" if hazard.declared else ""
-    if not hazard.assumed:
-        return declared
     full = assumed(queue)
-    words = [_assumption(key, full) for key in hazard.assumed]
-    told = f"what is assumed of {assumed_of(queue)}: {', '.join(words)}"
-    return f"{declared} and {told}" if declared else told
+    words = [
+        f"accepts {_words(full.accepts)}" if key == "accepts" else _FLAG_WORDS[key][not full.flags[key]]
+        for key in hazard.assumed
+    ]
+    told = [f"what the trace declares ({', '.join(hazard.declared)})"] if hazard.declared else []
+    return " and ".join(told + ([f"what is assumed of {assumed_of(queue)}: {', '.join(words)}"] if words else []))
 
 
-def _assumption(key: str, full: Queue) -> str:
-    return f"accepts {_words(full.accepts)}" if key == "accepts" else _FLAG_WORDS[key][not full.flags[key]]
-
-
-def _in_place(queue: Queue, name: str, touch: Touch, *, named: bool) -> str:
-    told = (
-        f"{touch.works:,} {_s('time', touch.works)} on host buffers {name},"
-        f" {size(touch.read)} read and {size(touch.written)} written"
-    )
-    return f"{queue.name}: {told}" if named else told
+def _in_place(name: str, touch: Touch) -> str:
+    moved = f"{size(touch.bytes_read)} read and {size(touch.bytes_written)} written"
+    return f"{count(touch.works, 'time')} on host buffers {name}, {moved}"
 
 
 def _attributes(queue: Queue) -> str:
     said = {flag: value for flag, value in queue.flags.items() if value is not None}
-    words = [_FLAG_WORDS[flag][not value] for flag, value in said.items()]
-    if "async" not in said:
-        words.insert(0, "asynchronous by default")
+    words = [] if "async" in said else ["asynchronous by default"]
+    words += [_FLAG_WORDS[flag][not value] for flag, value in said.items()]
     silent = [_FLAG_WORDS[flag][0] for flag in FLAGS if flag not in said and flag != "async"]
     text = ", ".join(word for word in words if word)
     return f"{text}; not said: {', '.join(silent)}" if silent else text
@@ -167,25 +178,21 @@ def _words(words: list[str] | None) -> str:
 
 
 def _work(queue: Queue, *, named: bool) -> str | None:
-    counts = (
-        ("compute", queue.work["compute"]),
-        ("kernel", queue.work["kernel"]),
-        ("asynchronous transfer", sum(queue.work[ev] for ev in _TRANSFERS)),
-        ("synchronize or event", sum(queue.work[ev] for ev in _SYNCS)),
-    )
-    told = ", ".join(f"{count:,} {_s(noun, count)}" for noun, count in counts if count)
-    return (f"{queue.name}: {told or 'none'}" if told or not named else None) if named else told or "none"
+    """What it did; of several, those that did nothing go without a line."""
+    counts = [(one, more, sum(queue.work[ev] for ev in events)) for one, more, events in _WORK]
+    told = ", ".join(f"{number:,} {one if number == 1 else more}" for one, more, number in counts if number)
+    if named:
+        return f"{queue.name}: {told}" if told else None
+    return told or "none"
 
 
 def _partial(info: Info) -> list[str]:
-    if not info.contents.partial:
+    if not info.contents.memory.partial:
         return []
     return ["`in place` counts at least this much: the oldest graphs were forgotten to save memory"]
 
 
 def _schedulers(info: Info) -> list[str]:
-    if not info.contents.schedulers:
-        return []
     rows = [
         (
             str(sched.id),
@@ -196,85 +203,50 @@ def _schedulers(info: Info) -> list[str]:
         )
         for sched in info.contents.schedulers
     ]
+    if not rows:
+        return []
     lines = table(("scheduler", "queues (CPU slot last)", "CPU slot got", "copies", "input ring"), rows)
-    if info.contents.rotations:
-        lines.append(f"rotations of inputs prepared without allocating: {info.contents.rotations:,}")
+    if rotations := info.contents.flagged["sched_prepare"]:
+        lines.append(f"rotations of inputs prepared without allocating: {rotations:,}")
     return lines
 
 
 def _buffers(info: Info) -> list[str]:
-    contents = info.contents
-    groups = sorted(contents.groups.values(), key=lambda g: (-g.total, g.type, g.usage, g.host))
-    if not groups:
-        return []
+    memory = info.contents.memory
+    groups = sorted(memory.groups.values(), key=lambda g: (-g.total_bytes, g.type, g.usage, g.host))
     rows = [
-        (g.type, g.usage, "host" if g.host else "-", f"{g.lives:,}", f"{g.empty:,}", size(g.peak), size(g.total))
-        for g in groups
+        (
+            *((g.type, g.usage, "host" if g.host else "-") if g is not memory.all else (g.type, "", "")),
+            *(f"{g.lives:,}", f"{g.empty_lives:,}", size(g.peak_bytes), size(g.total_bytes)),
+        )
+        for g in (*groups, memory.all)
     ]
-    lives, empty, total = contents.buffer_totals()
-    rows.append(("all", "", "", f"{lives:,}", f"{empty:,}", size(contents.peak), size(total)))
     head = ("buffer type", "usage", "memory", "buffers", "empty", "peak", "in total")
-    return table(head, rows, right=frozenset({3, 4, 5, 6}))
+    return table(head, rows, right=frozenset({3, 4, 5, 6})) if groups else []
 
 
 def _ubatches(info: Info) -> list[str]:
-    phases = info.contents.phases.values()
-    lines = []
-    if phases:
-        rows = [(p.name or "not said", f"{p.ubatches:,}", f"{p.tokens:,}", spans(p.numbers.pairs)) for p in phases]
-        lines = table(("phase", "ubatches", "tokens", "numbers"), rows, right=frozenset({1, 2}))
-    on_events = info.contents.ubatches
-    if on_events.pairs:
-        lines.append(f"ubatch numbers on events: {spans(on_events.pairs)}")
-    return lines
+    phases, numbers = info.contents.phases.values(), info.contents.ubatches.pairs
+    rows = [(p.phase or "not said", f"{p.ubatches:,}", f"{p.tokens:,}", spans(p.numbers.pairs)) for p in phases]
+    lines = table(("phase", "ubatches", "tokens", "numbers"), rows, right=frozenset({1, 2})) if rows else []
+    return [*lines, f"ubatch numbers on events: {spans(numbers)}"] if numbers else lines
 
 
 def _events(info: Info) -> list[str]:
-    contents = info.contents
-    counts = [(ev, f"{count:,}") for ev, count in event_counts(contents).items()]
+    counts = [(ev, f"{number:,}") for ev, number in info.events.items()]
     lines = table(("event", "rows"), counts, right=frozenset({1}))
     for ev, word in (("set_direct", "writes"), ("get_direct", "reads")):
-        inferred, all_of_them = contents.inferred[ev], contents.events[ev]
-        if all_of_them:
-            lines.append(f"direct {word}: {all_of_them - inferred:,} announced, {inferred:,} inferred")
+        if every := info.events[ev]:
+            inferred = info.contents.flagged[ev]
+            lines.append(f"direct {word}: {every - inferred:,} announced, {inferred:,} inferred")
     return lines
-
-
-def _pair(key: str, value: str | None) -> list[str]:
-    """A key and its value, wrapped under itself; nothing where there is no value."""
-    if not value:
-        return []
-    indent = " " * _KEY
-    out: list[str] = []
-    for line in value.splitlines():
-        out += textwrap.wrap(line, _WIDTH - _KEY, break_long_words=False, break_on_hyphens=False) or [""]
-    return [
-        f"{key if not k else '':<{_KEY}}{line}".rstrip() if not k else f"{indent}{line}" for k, line in enumerate(out)
-    ]
-
-
-def _s(noun: str, count: int) -> str:
-    return noun if count == 1 else "synchronizes and events" if noun.startswith("sync") else f"{noun}s"
 
 
 def spans(pairs: Iterable[tuple[int, int]], limit: int = 8) -> str:
     """Inclusive runs as people write them, `0-6, 9`; the rest of many is counted."""
-    words = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in _joined(pairs)]
+    words = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in pairs]
     rest = len(words) - limit
     return ", ".join(words) if rest <= 0 else f"{', '.join(words[:limit])} and {rest:,} more"
-
-
-def _joined(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    current: tuple[int, int] | None = None
-    for lo, hi in pairs:
-        if current is not None and lo == current[1] + 1:
-            current = (current[0], hi)
-            continue
-        if current is not None:
-            yield current
-        current = (lo, hi)
-    if current is not None:
-        yield current
 
 
 def size(number: int) -> str:
@@ -300,47 +272,49 @@ def _scaled(number: int, base: int, units: tuple[str, ...]) -> str:
 
 def document(info: Info) -> bytes:
     """The JSON document, with a newline at its end."""
-    contents, first, last = info.contents, info.contents.first_time, info.contents.last_time
+    contents = info.contents
+    first, last = contents.times or (None, None)
+    phases = contents.phases.values()
+    bytes_of = ("lives", "empty_lives", "peak_bytes", "total_bytes")
     whole = {
         "format": FORMAT,
-        "trace": {
-            "path": as_text(info.path),
-            "format": info.format,
-            "rows": info.rows,
-            "dropped_bytes": info.dropped_bytes,
-        },
+        "trace": {"path": as_text(info.path), **_picked(info, "format", "rows", "dropped_bytes")},
         "meta": info.meta,
         "hazard": {"verdict": info.verdict, "queues": info.queues_with(info.verdict)},
         "devices": [
-            {"name": d.name, "type": d.type, "verdict": d.verdict, "queues": [queue.name for queue in d.queues]}
-            for d in info.devices
+            {**_picked(device, "name", "type", "verdict"), "queues": [queue.name for queue in device.queues]}
+            for device in info.devices
         ],
         "queues": [_queue_object(info, queue) for queue in contents.queues],
-        "in_place_partial": contents.partial,
+        "in_place_partial": contents.memory.partial,
         "schedulers": [
             {
-                "id": sched.id,
-                "row": sched.row,
-                "backends": sched.backends,
+                **_picked(sched, "id", "row", "backends"),
                 "queues": info.slots(sched),
-                "cpu_buffer_type": sched.cpu_buffer_type,
-                "copies": sched.copies,
-                "ring": sched.ring,
+                **_picked(sched, "cpu_buffer_type", "copies", "ring"),
             }
             for sched in contents.schedulers
         ],
-        "rotations": contents.rotations,
-        "buffers": _buffers_object(info),
-        "events": dict(event_counts(contents)),
+        "rotations": contents.flagged["sched_prepare"],
+        "buffers": {
+            **_picked(contents.memory.all, *bytes_of),
+            "types": [_picked(group, "type", "usage", "host", *bytes_of) for group in contents.memory.groups.values()],
+        },
+        "events": dict(info.events),
         "skipped_rows": contents.skipped.rows,
         "direct": {
             "set": contents.events["set_direct"],
-            "set_inferred": contents.inferred["set_direct"],
+            "set_inferred": contents.flagged["set_direct"],
             "get": contents.events["get_direct"],
-            "get_inferred": contents.inferred["get_direct"],
+            "get_inferred": contents.flagged["get_direct"],
         },
-        "ubatches": _ubatches_object(info),
-        "threads": sorted(contents.threads),
+        "ubatches": {
+            "ubatches": sum(phase.ubatches for phase in phases),
+            "tokens": sum(phase.tokens for phase in phases),
+            "phases": [{**_picked(p, "phase", "ubatches", "tokens"), "numbers": p.numbers.pairs} for p in phases],
+            "numbers_on_events": contents.ubatches.pairs,
+        },
+        "threads": [number for lo, hi in contents.threads.pairs for number in range(lo, hi + 1)],
         "time": {
             "first_ns": first,
             "last_ns": last,
@@ -351,65 +325,24 @@ def document(info: Info) -> bytes:
     return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
+def _picked(record: object, *keys: str) -> dict[str, Any]:
+    return {key: getattr(record, key) for key in keys}
+
+
 def _queue_object(info: Info, queue: Queue) -> dict[str, Any]:
     hazard = info.hazards[queue]
     return {
-        "name": queue.name,
-        "id": queue.id,
-        "row": queue.row,
-        "freed": queue.freed,
-        "device": queue.device,
-        "type": queue.type,
-        **{flag: queue.flags[flag] for flag in FLAGS},
-        "accepts": queue.accepts,
-        "drains": queue.drains,
+        **_picked(queue, "name", "id", "row", "freed", "device", "type"),
+        **queue.flags,
+        **_picked(queue, "accepts", "drains"),
         "schedulers": [sched.id for sched in info.schedulers_of(queue)],
         "work": dict(sorted(queue.work.items())),
         "in_place": [
-            {"buffer_type": name, "works": t.works, "bytes_read": t.read, "bytes_written": t.written}
-            for name, t in sorted(queue.touched.items())
+            {"buffer_type": name, **_picked(touch, "works", "bytes_read", "bytes_written")}
+            for name, touch in sorted(queue.touched.items())
         ],
         "hazard": {
-            "verdict": hazard.verdict,
-            "reason": hazard.reason,
-            "buffer_types": hazard.buffer_types,
-            "declared": hazard.declared,
-            "assumed": hazard.assumed,
+            **_picked(hazard, "verdict", "reason", "buffer_types", "declared", "assumed"),
             "assumed_of": assumed_of(queue) if hazard.assumed else None,
         },
-    }
-
-
-def _buffers_object(info: Info) -> dict[str, Any]:
-    contents = info.contents
-    lives, empty, total = contents.buffer_totals()
-    return {
-        "lives": lives,
-        "empty_lives": empty,
-        "peak_bytes": contents.peak,
-        "total_bytes": total,
-        "types": [
-            {
-                "type": g.type,
-                "usage": g.usage,
-                "host": g.host,
-                "lives": g.lives,
-                "empty_lives": g.empty,
-                "peak_bytes": g.peak,
-                "total_bytes": g.total,
-            }
-            for g in contents.groups.values()
-        ],
-    }
-
-
-def _ubatches_object(info: Info) -> dict[str, Any]:
-    phases = info.contents.phases.values()
-    return {
-        "ubatches": sum(phase.ubatches for phase in phases),
-        "tokens": sum(phase.tokens for phase in phases),
-        "phases": [
-            {"phase": p.name, "ubatches": p.ubatches, "tokens": p.tokens, "numbers": p.numbers.pairs} for p in phases
-        ],
-        "numbers_on_events": info.contents.ubatches.pairs,
     }

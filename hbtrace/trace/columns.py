@@ -39,11 +39,11 @@ class Range(NamedTuple):
 class Ranges:
     """Lists of ranges, one list a row of some column."""
 
-    __slots__ = ("_bounds", "_bytes", "_places", "_rows", "present")
+    __slots__ = ("_bounds", "_bytes", "_matrix", "_places", "present")
 
     def __init__(self, matrix: npt.NDArray[np.int64], bounds: list[int], present: Sequence[bool] | None) -> None:
         self._bytes = matrix.tobytes()
-        self._rows: list[list[int]] | npt.NDArray[np.int64] = matrix
+        self._matrix = matrix
         self._bounds = bounds
         self._places = [bound * _WIDTH for bound in bounds]
         self.present = present
@@ -55,7 +55,7 @@ class Ranges:
 
     def get(self, row: int) -> list[Range]:
         lo, hi = self._bounds[row], self._bounds[row + 1]
-        return [Range(*values) for values in self._rows[lo:hi].tolist()]  # type: ignore[union-attr]
+        return [Range(*values) for values in self._matrix[lo:hi].tolist()]
 
 
 class Nodes(NamedTuple):
@@ -72,6 +72,7 @@ class Columns:
         self.batch = batch
         self.length: int = batch.num_rows
         self._lists: dict[str, list[Any]] = {}
+        self._ranges: dict[str, Ranges] = {}
         self._definitions = 0
 
     def strings(self, name: str) -> list[str | None]:
@@ -98,6 +99,10 @@ class Columns:
                 self._lists[name] = _integers(column, default).tolist()
         return self._lists[name]
 
+    def numbers(self, name: str, default: int) -> npt.NDArray[np.int64]:
+        """The same of an integer or boolean column, as an array."""
+        return _integers(self.batch.column(name), default)
+
     def flags(self, name: str, default: bool) -> list[bool]:
         if name not in self._lists:
             column = self.batch.column(name)
@@ -117,7 +122,17 @@ class Columns:
 
     def distinct(self, name: str) -> set[int]:
         """The values that an integer column has, -1 for absent ones."""
-        return set(np.unique(_integers(self.batch.column(name), -1)).tolist())
+        return set(np.unique(self.numbers(name, -1)).tolist())
+
+    def rows_by_event(self) -> dict[str | None, npt.NDArray[np.int64]]:
+        """The rows of each event, in order. A dictionary may hold a word twice, or one that no row has."""
+        column = self.batch.column("ev")
+        words = [None, *column.dictionary.to_pylist()]
+        numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
+        codes = np.array([numbers[word] for word in words])[_integers(column.indices, -1) + 1]
+        order = np.argsort(codes, kind="stable")
+        parts = np.split(order, np.searchsorted(codes[order], np.arange(1, len(numbers))))
+        return {word: rows for word, rows in zip(numbers, parts, strict=True) if rows.size}
 
     def attributes(self, ev: str, row: int) -> tuple[tuple[str, str], ...]:
         """What a definition says beside its id, as sorted pairs of words; absent keys are left out.
@@ -161,7 +176,15 @@ class Columns:
 
     def ranges(self, name: str) -> Ranges:
         """A column with a list of ranges a row (`reads`, `writes`)."""
-        return _range_lists(self.batch.column(name))
+        if name not in self._ranges:
+            self._ranges[name] = _range_lists(self.batch.column(name))
+        return self._ranges[name]
+
+    def graph_ranges(self, row: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """All reads and all writes of the graph defined at `row`, whatever node they belong to."""
+        nodes = self.batch.column("nodes").slice(row, 1).flatten().drop_null()
+        (reads, listed), (writes, too) = (_range_matrix(nodes.field(key).flatten()) for key in ("reads", "writes"))
+        return reads[listed], writes[too]
 
     def nodes(self, row: int) -> Nodes:
         """The nodes of the graph defined at `row`."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hbtrace.info.hazard import Info, info_of
+from hbtrace.info.info import Info, info_of
 from hbtrace.trace.rows import batch_from_rows
 
 

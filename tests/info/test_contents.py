@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
-from hbtrace.info import contents as contents_module
+from hbtrace.info import memory as memory_module
+from hbtrace.info.records import Runs
 from hbtrace.report.info import document, duration, render, size, spans
 from tests.info.memory import info_in
 
@@ -45,26 +47,28 @@ def test_counts(batch_rows: int) -> None:
     found = info_in(*RUN, batch_rows=batch_rows)
     contents = found.contents
     assert found.rows == len(RUN)
-    host = contents.groups["G_Host", "any", True]
-    assert (host.lives, host.empty, host.peak, host.total) == (2, 0, 1000, 1100)
-    device = contents.groups["G0", "compute", False]
-    assert (device.lives, device.empty, device.peak, device.total) == (1, 1, 0, 0)
-    assert (contents.peak, contents.buffer_totals()) == (1000, (3, 1, 1100))
+    host = contents.memory.groups["G_Host", "any", True]
+    assert (host.lives, host.empty_lives, host.peak_bytes, host.total_bytes) == (2, 0, 1000, 1100)
+    device = contents.memory.groups["G0", "compute", False]
+    assert (device.lives, device.empty_lives, device.peak_bytes, device.total_bytes) == (1, 1, 0, 0)
+    every = contents.memory.all
+    assert (every.lives, every.empty_lives, every.peak_bytes, every.total_bytes) == (3, 1, 1000, 1100)
     assert [queue.name for queue in contents.queues] == ["G0", "G0#1", "?9"]
     first, second, _ = contents.queues
     touch = first.touched["G_Host"]
     # 80 and 12 bytes, then 40 and 12 in the smaller buffer; nothing after it was freed
-    assert (touch.works, touch.read, touch.written) == (3, 144, 7)
+    assert (touch.works, touch.bytes_read, touch.bytes_written) == (3, 144, 7)
     assert first.work["compute"] == 3
     assert (second.name, second.work["compute"], second.touched) == ("G0#1", 1, {})
-    assert {p.name: (p.ubatches, p.tokens, p.numbers.pairs) for p in contents.phases.values()} == {
+    assert {p.phase: (p.ubatches, p.tokens, p.numbers.pairs) for p in contents.phases.values()} == {
         "prefill": (2, 40, [(0, 1)]),
         None: (1, 0, [(2, 2)]),
     }
     assert contents.ubatches.pairs == [(0, 1), (4, 4)]
-    assert contents.threads == {0, 3}
-    assert (contents.first_time, contents.last_time) == (2000, 5000)
-    assert (contents.inferred["set_direct"], contents.events["set_direct"], contents.rotations) == (1, 2, 1)
+    assert contents.threads.pairs == [(0, 0), (3, 3)]
+    assert contents.times == (2000, 5000)
+    assert (contents.flagged["set_direct"], contents.events["set_direct"]) == (1, 2)
+    assert contents.flagged["sched_prepare"] == 1
     assert contents.events["compute"] == 5
     skipped, values, meta = found.warnings
     assert skipped == (
@@ -96,19 +100,22 @@ def test_order_does_not_depend_on_the_cuts_either() -> None:
 
 
 def test_graphs_beyond_the_budget_are_forgotten_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents_module, "_GRAPH_BUDGET", 1)
+    monkeypatch.setattr(memory_module, "GRAPH_BUDGET", 1)
     other = {"ev": "graph", "id": 1, "nodes": [{"reads": [{"tensor": 0}, {"tensor": 1}]}]}
     found = info_in(*RUN[:9], other, *RUN[9:])
-    assert found.contents.partial
-    assert found.contents.queues[0].touched["G_Host"].read == 92
+    assert found.contents.memory.partial
+    assert found.contents.queues[0].touched["G_Host"].bytes_read == 92
     assert "counts at least this much" in render(found)
 
 
 def test_a_buffer_that_changes_its_type_counts_under_both() -> None:
     found = info_in(
         {"ev": "buffer", "id": 0, "name": "A", "size": 10}, {"ev": "buffer", "id": 0, "name": "B", "size": 20}
-    ).contents
-    assert [(g.type, g.lives, g.live, g.total) for g in found.groups.values()] == [("A", 1, 0, 10), ("B", 1, 20, 20)]
+    ).contents.memory
+    assert [(g.type, g.lives, g.live_bytes, g.total_bytes) for g in found.groups.values()] == [
+        ("A", 1, 0, 10),
+        ("B", 1, 20, 20),
+    ]
 
 
 def test_definitions_only_and_events_only() -> None:
@@ -202,5 +209,8 @@ def test_units() -> None:
         "1 min 1 s",
         "1 h 1 min 1 s",
     ]
-    assert spans([(0, 3), (4, 4), (9, 9)]) == "0-4, 9"
+    runs = Runs()
+    for numbers in ([0, 1, 2, 3], [9], [4]):
+        runs.add(np.array(numbers))
+    assert spans(runs.pairs) == "0-4, 9"
     assert spans([(n, n) for n in range(0, 40, 2)], 3) == "0, 2, 4 and 17 more"

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hbtrace.info.hazard import Info
+from hbtrace.info.info import Info
 from hbtrace.report.info import document, render
 from tests.info.memory import info_in
 
@@ -84,7 +84,7 @@ def test_computing_in_place_stands_in_for_accepts() -> None:
     assert verdict(found, "ROCm0")[0] == "can arise"
     assert "did compute in place on ROCm_Host" in verdict(found, "ROCm0")[1]
     touch = found.contents.queues[0].touched["ROCm_Host"]
-    assert (touch.works, touch.read, touch.written) == (1, 128, 0)
+    assert (touch.works, touch.bytes_read, touch.bytes_written) == (1, 128, 0)
 
 
 def test_computing_in_place_outweighs_accepts() -> None:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from hbtrace.cli.info import command
 from hbtrace.errors import TraceError
-from hbtrace.info.hazard import info
+from hbtrace.info.info import info
 from tests.material import CASES, recording
 
 HAZARD = {

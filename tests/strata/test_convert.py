@@ -12,7 +12,7 @@ import hbtrace
 from hbtrace.checks.checked import check
 from hbtrace.cli.convert import command
 from hbtrace.errors import TraceError, UsageError
-from hbtrace.info.hazard import info
+from hbtrace.info.info import info
 from hbtrace.replay.session import analyze_events
 from hbtrace.strata.model.written_logs import write_logs
 from hbtrace.trace.reader import open_trace
