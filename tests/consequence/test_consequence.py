@@ -11,7 +11,7 @@ import hbtrace
 from hbtrace.consequence.taint import Consequence, consequences
 from hbtrace.replay.recording import pair_of
 from hbtrace.trace.rows import batch_from_rows
-from tests.explain.values import Values
+from tests.consequence.values import Values
 from tests.oracle import oracle
 from tests.oracle.programs import random_program
 
