@@ -29,9 +29,9 @@ HEAD = "san [split  -1 -         ] "
 def made(*lines: str) -> list[dict[str, Any]]:
     rows = list(ggml_sanitize.events([line.encode() + b"\n" for line in lines]))
     for row in rows:
-        known = vocabulary.EVENTS[row["ev"]] | vocabulary.COMMON
+        known = vocabulary.EVENTS[row["ev"]].keys | vocabulary.COMMON
         assert not set(row) - {"ev"} - set(known), row
-        assert all(key in row for key in vocabulary.REQUIRED.get(row["ev"], ())), row
+        assert all(key in row for key in vocabulary.EVENTS[row["ev"]].needs), row
     return rows
 
 
