@@ -24,8 +24,8 @@ _NO_ROWS: Final[Ints] = np.empty(0, dtype=np.int64)
 _PHASES: Final = ("warmup", "prefill", "decode", None)
 _FLAGGED: Final = {**dict.fromkeys(v.DIRECT, "inferred"), "sched_prepare": "rotated"}
 _OF_QUEUES: Final = [ev for ev, event in v.EVENTS.items() if event.role != "definition" and "backend" in event.needs]
-_WALKED: Final = v.COMPUTING | v.DEFINITIONS - {"meta"} | {"buffer_free"}
-"""Events whose order counts, with a method each."""
+_CHANGING: Final = v.DEFINITIONS - {"meta"} | {"buffer_free"}
+"""Events that change what later work touches, with a method each."""
 
 
 class Contents:
@@ -159,25 +159,32 @@ class Contents:
     # definitions and computes, row by row
 
     def _walk(self, columns: Columns, rows: dict[str, Ints]) -> None:
-        walked = sorted((row, ev) for ev in _WALKED & rows.keys() for row in rows[ev].tolist())
-        for row, ev in walked:
-            getattr(self, f"_{ev}")(columns, row)
+        """Work is counted until the next definition, then looked up: it touches what lies there when it is issued."""
+        handlers = {ev: getattr(self, f"_{ev}") for ev in _CHANGING & rows.keys()}
+        backends, graphs = columns.ints("backend", -1), columns.ints("graph", -1)
+        reads, writes = (columns.ranges(key) for key in ("reads", "writes"))
+        works: dict[tuple[int, Work], int] = {}
+        for row, of in sorted((row, ev) for ev in (v.COMPUTING | _CHANGING) & rows.keys() for row in rows[ev].tolist()):
+            if of in handlers:
+                if works:
+                    self._touch(works)
+                handlers[of](columns, row)
+                continue
+            key = (backends[row], graphs[row] if of == "compute" else (reads.key(row), writes.key(row)))
+            works[key] = works.get(key, 0) + 1
+        self._touch(works)
 
-    def _compute(self, columns: Columns, row: int) -> None:
-        self._touch(columns, row, columns.ints("graph", -1)[row])
-
-    def _kernel(self, columns: Columns, row: int) -> None:
-        self._touch(columns, row, (columns.ranges("reads").key(row), columns.ranges("writes").key(row)))
-
-    def _touch(self, columns: Columns, row: int, work: Work) -> None:
-        queue = self._current(columns.ints("backend", -1)[row])
-        if queue.flags["synchronous"]:
-            return
-        for name, (read, written) in self.memory.touched(work).items():
-            touch = queue.touched.setdefault(name, Touch())
-            touch.works += 1
-            touch.bytes_read += read
-            touch.bytes_written += written
+    def _touch(self, works: dict[tuple[int, Work], int]) -> None:
+        for (ident, work), times in works.items():
+            queue = self._current(ident)
+            if queue.flags["synchronous"]:
+                continue
+            for name, (read, written) in self.memory.touched(work).items():
+                touch = queue.touched.setdefault(name, Touch())
+                touch.works += times
+                touch.bytes_read += times * read
+                touch.bytes_written += times * written
+        works.clear()
 
     def _current(self, ident: int) -> Queue:
         found = self._of.get(ident)

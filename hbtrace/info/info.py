@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from hbtrace import importers
 from hbtrace.errors import TraceError
 from hbtrace.importers.source import Source, foreign_kind, open_source
 from hbtrace.info.contents import Contents
@@ -84,7 +85,7 @@ def info(path: str) -> Info:
 
 def open_contents(path: str) -> Source:
     """As `open_source`, but refuses a log of nothing but reports: there is no trace in it."""
-    if foreign_kind(path) == "ggml-sanitizer-reports":
+    if foreign_kind(path) == importers.GGML_REPORTS:
         raise TraceError(f"{path}: holds pasted race reports and no trace; hbtrace analyze shows them")
     return open_source(path)
 

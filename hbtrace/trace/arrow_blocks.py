@@ -15,10 +15,8 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from hbtrace.trace.input import Input
-from hbtrace.trace.messages import Damage, Footer, Sizes
+from hbtrace.trace.messages import CONTINUATION, FOOTER_END, MAGIC, Damage, Footer, Sizes
 
-_MAGIC: Final = b"ARROW1"
-_END: Final = 4 + len(_MAGIC)
 _COPY: Final = 1 << 20
 
 
@@ -71,11 +69,11 @@ class Blocks:
     def __init__(self, stream: Input) -> None:
         self.sound = 0
         self._window, self.size = _window(stream)
-        tail = self._window.piece(self.size - _END, _END) if self.size > _END else b""
+        tail = self._window.piece(self.size - FOOTER_END, FOOTER_END) if self.size > FOOTER_END else b""
         length = int.from_bytes(tail[:4], "little", signed=True)
-        if not tail.endswith(_MAGIC) or length <= 0:
+        if not tail.endswith(MAGIC) or length <= 0:
             raise Damage("it has neither a schema nor a footer")
-        self._footer = Footer(self._window.piece(self.size - _END - length, length))
+        self._footer = Footer(self._window.piece(self.size - FOOTER_END - length, length))
         self._reader: pa.ipc.RecordBatchFileReader = pa.ipc.open_file(pa.PythonFile(self._window, mode="r"))
         self.schema: pa.Schema = self._reader.schema
 
@@ -90,7 +88,7 @@ class Blocks:
     def _check(self, block: tuple[int, ...]) -> None:
         offset, metadata_size, body_size = block
         metadata = self._window.piece(offset, metadata_size)
-        sizes = Sizes(metadata[8 if metadata.startswith(b"\xff\xff\xff\xff") else 4 :])
+        sizes = Sizes(metadata[8 if metadata.startswith(CONTINUATION) else 4 :])
         if sizes.body != body_size:
             raise Damage("its footer and its messages do not agree")
         sizes.check(self._window.piece(offset + metadata_size, body_size))

@@ -17,13 +17,10 @@ from hbtrace.trace import vocabulary as v
 from hbtrace.trace.arrow_blocks import Blocks
 from hbtrace.trace.conform import check_names, conform
 from hbtrace.trace.input import Input
-from hbtrace.trace.messages import Damage, Messages
+from hbtrace.trace.messages import CONTINUATION, FOOTER_END, MAGIC, Damage, Messages
 from hbtrace.trace.schema import VERSION_KEY
 
-MAGIC: Final = b"ARROW1"
-_CONTINUATION: Final = b"\xff\xff\xff\xff"
 _FILE_HEAD: Final = 8
-_FOOTER_END: Final = 4 + len(MAGIC)
 _BATCH_ROWS: Final = 1 << 16
 
 
@@ -120,8 +117,8 @@ class ArrowIpc:
     def _footer(self, length: int) -> bool:
         """Whether the last `length` bytes look like a whole footer: its length stands before the magic at its end."""
         tail = self._input.tail
-        claimed = int.from_bytes(tail[-_FOOTER_END : -len(MAGIC)], "little", signed=True)
-        return tail.endswith(MAGIC) and 0 < claimed == length - _FOOTER_END
+        claimed = int.from_bytes(tail[-FOOTER_END : -len(MAGIC)], "little", signed=True)
+        return tail.endswith(MAGIC) and 0 < claimed == length - FOOTER_END
 
     def _damaged(self, sound: int, error: Exception) -> None:
         """What comes after byte `sound` cannot be read; unless it is the footer of a file without an end mark."""
@@ -147,7 +144,7 @@ def _canonical(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def starts_stream(head: bytes) -> bool:
     """Whether an IPC stream may start here: with its mark, or (before Arrow 0.15) with a length and a Flatbuffer."""
-    if head.startswith(_CONTINUATION):
+    if head.startswith(CONTINUATION):
         return True
     length, root = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:8], "little")
     return len(head) >= 8 and length % 4 == 0 and root % 4 == 0 and 4 <= root < length < 1 << 24

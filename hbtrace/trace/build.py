@@ -7,7 +7,7 @@ for the single value. What does not fit its column is handed back, by position; 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, Final
@@ -66,12 +66,12 @@ def build_columns(
                 where += positions
                 have += values
             else:
-                _keep(extras, zip(positions, values, strict=True), key)
+                keep(extras, zip(positions, values, strict=True), key)
     columns = {}
     for key, (where, have) in given.items():
         array, unfit = build(kinds[key], have, types[key])
         if unfit:
-            _keep(extras, ((where[place], value) for place, value in unfit.items()), key)
+            keep(extras, ((where[place], value) for place, value in unfit.items()), key)
         columns[key] = _spread(array, where, count)
     return columns, extras
 
@@ -99,7 +99,8 @@ def _new_nulls(count: int, type_: pa.DataType) -> pa.Array:
     return pa.nulls(count, type_)
 
 
-def _keep(extras: dict[int, dict[str, Any]], found: Any, key: str) -> None:
+def keep(extras: dict[int, dict[str, Any]], found: Iterable[tuple[int, Any]], key: str) -> None:
+    """Values that have no place in a column are noted under their key, by position."""
     for position, value in found:
         extras.setdefault(position, {})[key] = value
 

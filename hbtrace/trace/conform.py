@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.build import ROW_TYPES, Unfit, build, extra_column, nulls
+from hbtrace.trace.build import ROW_TYPES, Unfit, build, extra_column, keep, nulls
 from hbtrace.trace.expand import check_expansion
 from hbtrace.trace.jsontext import loads
 from hbtrace.trace.rows import kept, kept_of_element
@@ -74,11 +74,11 @@ def _fit_fields(
     for name, column in fields:
         if name in keys and name not in fitted:
             fitted[name], unfit = _fit(keys[name], column, types[name])
-            _keep(extras, name, unfit.items())
+            keep(extras, unfit.items(), name)
         elif name == "extra":
             texts = _python(column)
         else:
-            _keep(extras, name, _unknown(name, column))
+            keep(extras, _unknown(name, column), name)
     whole: dict[int, Any] = dict(extras)
     for place, text in enumerate(texts):
         if text is not None:
@@ -95,11 +95,6 @@ def _merged(extra: dict[str, Any], text: Any, *, is_row: bool) -> Any:
         return extra | {"extra": _as_json(text)}
     value = kept(text) if is_row else kept_of_element(text)
     return extra | value if isinstance(value, dict) else value
-
-
-def _keep(extras: Extras, key: str, found: Any) -> None:
-    for place, value in found:
-        extras.setdefault(place, {})[key] = value
 
 
 def _unknown(name: str, column: pa.Array) -> Iterator[tuple[int, Any]]:

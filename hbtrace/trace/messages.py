@@ -14,7 +14,11 @@ from typing import Final
 
 from hbtrace.trace.input import Input
 
-_CONTINUATION: Final = b"\xff\xff\xff\xff"
+MAGIC: Final = b"ARROW1"
+"""A file begins and ends with it; before the one at its end stands the length of its footer."""
+FOOTER_END: Final = 4 + len(MAGIC)
+CONTINUATION: Final = b"\xff\xff\xff\xff"
+"""What a message begins with, since Arrow 0.15."""
 _LONGEST_METADATA: Final = 1 << 26
 _DICTIONARY: Final = 2
 _RECORDS: Final = 3
@@ -75,20 +79,20 @@ class Messages(io.RawIOBase):
         if not prefix:
             self.end = "data"
             return ()
-        length_bytes = self._exactly(4) if prefix == _CONTINUATION else prefix
+        length_bytes = self._exactly(4) if prefix == CONTINUATION else prefix
         if len(length_bytes) < 4:
             raise Damage("it is cut off")
         (length,) = struct.unpack("<i", length_bytes)
         if length == 0:
             self.end = "mark"
-            return (prefix, length_bytes) if prefix == _CONTINUATION else (prefix,)
+            return (prefix, length_bytes) if prefix == CONTINUATION else (prefix,)
         if not 8 <= length <= _LONGEST_METADATA:
             raise Damage(f"a message claims {length} bytes of metadata")
         metadata = self._exactly(length)
         sizes = Sizes(metadata)
         body = self._exactly(sizes.body) if sizes.body else b""
         sizes.check(body)
-        return (prefix, length_bytes, metadata, body) if prefix == _CONTINUATION else (prefix, metadata, body)
+        return (prefix, length_bytes, metadata, body) if prefix == CONTINUATION else (prefix, metadata, body)
 
     def _exactly(self, count: int) -> bytes:
         data = self._input.read(count)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.arrow_ipc import MAGIC, ArrowIpc, newer, starts_stream
+from hbtrace.trace.arrow_ipc import ArrowIpc, newer, starts_stream
 from hbtrace.trace.input import Input, size_of
 from hbtrace.trace.jsonl import JsonLines
 from hbtrace.trace.jsontext import Unkept
+from hbtrace.trace.messages import MAGIC
 from hbtrace.trace.rows import rows_from_batch
 from hbtrace.trace.schema import SCHEMA
 
@@ -158,9 +159,7 @@ class Trace:
         for magic, what in _KNOWN_OTHERS.items():
             if text.startswith(magic):
                 raise TraceError(f"{self.path}: is no trace but {what}")
-        raise TraceError(
-            f"{self.path}: is no trace: neither Arrow IPC nor JSON Lines (it begins with {text[:16]!r})"
-        )
+        raise TraceError(f"{self.path}: is no trace: neither Arrow IPC nor JSON Lines (it begins with {text[:16]!r})")
 
     def _first(self, batch: pa.RecordBatch) -> None:
         if batch.column("ev")[0].as_py() != "meta":

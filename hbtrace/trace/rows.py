@@ -15,14 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.build import ROW_TYPES, Unfit, build, build_columns, extra_column, nulls
-from hbtrace.trace.jsontext import dumps, loads
+from hbtrace.trace.build import ROW_TYPES, build_columns, extra_column, nulls
+from hbtrace.trace.jsontext import loads
 from hbtrace.trace.schema import SCHEMA
 
-__all__ = [
-    "batch_from_rows", "column_from_values", "dumps", "kept", "kept_of_element", "loads", "nulls", "present",
-    "rows_from_batch", "rows_not_fitting",
-]  # fmt: skip
+__all__ = ["batch_from_rows", "kept", "kept_of_element", "nulls", "present", "rows_from_batch", "rows_not_fitting"]
 
 _OBJECTS: Final = frozenset(key for event in v.EVENTS.values() for key, kind in event.keys.items() if kind == v.JSON)
 """Keys that have no column and a type all the same."""
@@ -36,12 +33,6 @@ def batch_from_rows(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
     columns, extras = build_columns(rows, v.COLUMNS, ROW_TYPES)
     arrays = [columns[key] if key in columns else nulls(count, type_) for key, type_ in ROW_TYPES.items()]
     return pa.RecordBatch.from_arrays([*arrays, extra_column(extras, count)], schema=SCHEMA)
-
-
-def column_from_values(key: str, values: Sequence[Any]) -> tuple[pa.Array, Unfit]:
-    """One canonical column of JSON values (None is absent), and what did not fit, by row."""
-    array, unfit = build(v.COLUMNS[key], values, ROW_TYPES[key])
-    return array, {row: value for row, value in unfit.items() if value is not None}
 
 
 def rows_from_batch(batch: pa.RecordBatch, *, fitting: bool = False) -> list[dict[str, Any]]:
