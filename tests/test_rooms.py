@@ -21,7 +21,6 @@ FLOORS = (
     ("strata",),
     ("compare",),
     ("report",),
-    ("api",),
     ("cli",),
     ("strata.cli",),
     ("__init__", "__main__"),

@@ -1,6 +1,6 @@
 """The rows of the batch being lowered, key by key, with the contract's defaults; what is wrong with them is counted.
 
-The lowest of the lowering's three layers: it reads, `define.py` keeps what definitions say, `lower.py` emits.
+The lowest of the lowering's three layers: it reads, `definitions.py` keeps what definitions say, `lower.py` emits.
 """
 
 from __future__ import annotations

@@ -112,6 +112,14 @@ def raise_to(known: Clock, news: Clock) -> bool:
     return learnt
 
 
+def new_kernel(*, ordered: bool) -> Kernel:
+    """The kernel of this installation, for a new replay: the only place that chooses one.
+
+    ordered: each host thread is an actor of its own.
+    """
+    return Kernel(closed=not ordered)
+
+
 class Kernel:
     """Replays programs of one trace in order.
 

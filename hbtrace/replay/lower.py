@@ -2,7 +2,7 @@
 
 All rules on what an event accesses and which edges it gives (contract section 3) stand here and in `accesses.py`;
 what happens to bytes and clocks then is the kernel's. Names leave the data's way here: they stay behind in `Names`
-and come back in `races.py`.
+and come back in `reports.py`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hbtrace.replay.clocks import Clocks, Order
-from hbtrace.replay.kernel import Hit, Kernel
+from hbtrace.replay.kernel import Hit, new_kernel
 from hbtrace.replay.program import STEP, Program
 from hbtrace.replay.reports import Report
 from hbtrace.replay.session import Observer, Replayed, Session
@@ -128,7 +128,7 @@ class Recording:
 
     def without(self, rows: Iterable[int]) -> list[Hit]:
         """The races of the program without the steps of these rows."""
-        kernel, gone = Kernel(closed=self.closed), np.fromiter(rows, dtype=np.int64)
+        kernel, gone = new_kernel(ordered=not self.closed), np.fromiter(rows, dtype=np.int64)
         hits: list[Hit] = []
         for program in self.programs:
             code = np.asarray(program.code, dtype=np.int64).reshape(-1, STEP)

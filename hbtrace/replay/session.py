@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hbtrace.replay.clocks import Clocks, Order
 from hbtrace.replay.exercise import Exercise
-from hbtrace.replay.kernel import Clock, Hit, Kernel
+from hbtrace.replay.kernel import Clock, Hit, Kernel, new_kernel
 from hbtrace.replay.lower import Lowering
 from hbtrace.replay.program import DROP, END, Program
 from hbtrace.replay.reports import Naming, Report
@@ -112,7 +112,7 @@ class Session:
                 out.orders.append(self._clocks.order(program))
             if self._remembers:
                 if self._kernel is None:  # the first row says whether threads are ordered
-                    self._kernel = Kernel(closed=not lowering.ordered)
+                    self._kernel = new_kernel(ordered=lowering.ordered)
                 hits = self._kernel.run(program)
                 out.hits += hits
                 out.reports += map(naming.report, hits)

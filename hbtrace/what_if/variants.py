@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from hbtrace.replay.kernel import Hit, Kernel
+from hbtrace.replay.kernel import Hit, Kernel, new_kernel
 from hbtrace.replay.recording import Recorder, Recording
 from hbtrace.replay.reports import Naming, Report
 from hbtrace.replay.session import Observer, Replayed, Session
@@ -33,7 +33,7 @@ class Variant(Observer):
         except CannotPatchError:
             self._recording = self._kernel = None
             return
-        self._kernel = self._kernel or Kernel(closed=not replayed.lowering.ordered)
+        self._kernel = self._kernel or new_kernel(ordered=replayed.lowering.ordered)
         hits = sorted(hit for program in patched for hit in self._kernel.run(program))  # by row, wherever bytes are
         self._recording.programs += patched
         self._recording.hits += hits
