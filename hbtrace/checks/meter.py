@@ -21,8 +21,8 @@ from hbtrace.replay import diagnostics
 from hbtrace.replay.clocks import NOTHING
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.kernel import Clock
-from hbtrace.replay.program import HOST, JOIN, QUEUE
-from hbtrace.replay.session import Observer, Replayed, moments
+from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE
+from hbtrace.replay.session import Observer, Replayed
 from hbtrace.trace.columns import Columns
 from hbtrace.trace.rows import rows_from_batch
 from hbtrace.trace.vocabulary import DIRECT, HOST_WAITS, HOST_WRITES
@@ -75,15 +75,20 @@ class Meter(Observer):
         self.exercise = replayed.lowering.exercise
         self.late = sum(replayed.lowering.diagnostics.count(kind) for kind in _LATE)
         splits = columns.ints("split", -1)
-        for op, actor, other, footprint, row, tick, known in moments(replayed):
-            self._known[actor] = known
-            ev = evs[row - replayed.first]
-            if op == QUEUE:
-                self._queued((actor, tick), other, ev, splits[row - replayed.first])
-            elif op == HOST:
-                self._host(actor, ev, splits[row - replayed.first], footprint)
-            elif op == JOIN and ev in HOST_WAITS:
-                self._waited(other)
+        first, learnt = replayed.first, self._known
+        for program, order in zip(replayed.programs, replayed.orders, strict=True):
+            steps = zip(program.steps(), order.ticks, order.known, strict=True)
+            for (op, actor, other, footprint, row), tick, known in steps:
+                if op == HOST:
+                    learnt[actor] = known
+                    self._host(actor, evs[row - first], splits[row - first], footprint)
+                elif op == QUEUE:
+                    learnt[actor] = known
+                    self._queued((actor, tick), other, evs[row - first], splits[row - first])
+                elif op not in (DROP, END):
+                    learnt[actor] = known
+                    if op == JOIN and evs[row - first] in HOST_WAITS:
+                        self._waited(other)
         for report in replayed.reports:
             self.reports += 1
             self.hidden += report.current.row in self._direct or report.earlier.row in self._direct

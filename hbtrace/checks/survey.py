@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from hbtrace import backends, engines
 from hbtrace.checks.race_sorts import RaceSide, Sort, sort_of
@@ -33,12 +34,9 @@ class DoneRow:
     row: int
     ev: str
     event: EventRow
+    backend: int
     steps: list[Step] = field(default_factory=list)
     races: list[Report] = field(default_factory=list)
-
-    @property
-    def backend(self) -> int:
-        return int(self.event.get("backend", -1))
 
     @property
     def work(self) -> Step | None:
@@ -68,9 +66,15 @@ class Present:
         return self.tick(actor) if actor == other else self._known.get(actor, NOTHING).get(other, 0)
 
 
-def _lacks(at: DoneRow) -> bool:
+_NEEDS: Final = {ev: its.needs for ev, its in EVENTS.items()}
+
+
+def _lacks(ev: str, event: EventRow) -> bool:
     """Whether a row lacks what it cannot do without: the replay skips it, too."""
-    return at.ev in EVENTS and any(at.event.get(key, -1) == -1 for key in EVENTS[at.ev].needs)
+    for key in _NEEDS.get(ev, ()):  # noqa: SIM110 - of every row: a generator costs twice as much
+        if event.get(key, -1) == -1:
+            return True
+    return False
 
 
 def _moments(replayed: Replayed) -> Iterator[tuple[Step, int, Clock, Program]]:
@@ -117,7 +121,7 @@ class Survey:
         reports = iter(replayed.reports)
         report = next(reports, None)
         for row, event in enumerate(events, replayed.first):
-            at = DoneRow(row, str(event.get("ev") or ""), event)
+            at = DoneRow(row, event.get("ev") or "", event, event.get("backend", -1))
             while step is not None and step[0].row == row:
                 self._define(step[3])
                 at.steps.append(self.clocks.do(*step[:3]))
@@ -125,7 +129,7 @@ class Survey:
             while report is not None and report.current.row <= row:
                 at.races.append(report)
                 report = next(reports, None)
-            if not _lacks(at):
+            if not _lacks(at.ev, event):
                 self._do(at)
                 yield at
                 self.tables.free(at.ev, event)
@@ -221,9 +225,8 @@ class Survey:
 
     def _undefined_actor(self, at: DoneRow) -> None:
         """A backend used before its definition: its row tells."""
-        ident, work = at.backend, at.work
-        if work is not None and at.ev != "copy_async" and ident not in self.actors:
-            self.actors[ident] = work.actor
+        if at.backend not in self.actors and at.ev != "copy_async" and (work := at.work) is not None:
+            self.actors[at.backend] = work.actor
 
     def _side(self, access: Access) -> RaceSide:
         ev, backend = self._works.get(access.row, ("", -1))

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from hbtrace.replay.clocks import Clocks, Order
 from hbtrace.replay.exercise import Exercise
-from hbtrace.replay.kernel import Clock, Hit, Kernel, new_kernel
+from hbtrace.replay.kernel import Hit, Kernel, new_kernel
 from hbtrace.replay.lower import Lowering
-from hbtrace.replay.program import DROP, END, Program
+from hbtrace.replay.program import Program
 from hbtrace.replay.reports import Naming, Report
 from hbtrace.replay.settings import Settings
 
@@ -37,14 +37,6 @@ class Replayed:
     orders: list[Order] = field(default_factory=list)
     hits: list[Hit] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
-
-
-def moments(replayed: Replayed) -> Iterator[tuple[int, int, int, int, int, int, Clock]]:
-    """Each step of an actor in a batch, (op, a, b, footprint, row), with its own clock and what it knows of others."""
-    for program, order in zip(replayed.programs, replayed.orders, strict=True):
-        for (op, a, b, footprint, row), tick, known in zip(program.steps(), order.ticks, order.known, strict=True):
-            if op not in (DROP, END):
-                yield op, a, b, footprint, row, tick, known
 
 
 class Observer:

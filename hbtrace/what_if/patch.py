@@ -1,8 +1,8 @@
 """A rule applied to the program instead of the rows: what it inserts, drops and moves, as steps.
 
 A rule changes little of a trace, and lowering is most of what a replay costs. So the trace is lowered once, as it is;
-the rule goes over the rows that it asks for (`wanted_rows.py`), and what it does to them is done to their steps (`edits.py`).
-Steps keep the row of the recorded trace, inserted ones have that of the event they stand beside. A cut graph stays one
+the rule goes over the rows that it asks for (`wanted_rows.py`), and what it does to them is done to their steps
+(`edits.py`). Steps keep the row of the recorded trace, inserted ones have that of the event they stand beside. A cut graph stays one
 row: its parts are pieces of work with some of its accesses each, which keep their numbers and names in the whole graph.
 """
 
