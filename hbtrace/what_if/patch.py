@@ -2,8 +2,9 @@
 
 A rule changes little of a trace, and lowering is most of what a replay costs. So the trace is lowered once, as it is;
 the rule goes over the rows that it asks for (`wanted_rows.py`), and what it does to them is done to their steps
-(`edits.py`). Steps keep the row of the recorded trace, inserted ones have that of the event they stand beside. A cut graph stays one
-row: its parts are pieces of work with some of its accesses each, which keep their numbers and names in the whole graph.
+(`edits.py`). Steps keep the row of the recorded trace, inserted ones have that of the event they stand beside. A cut
+graph stays one row: its parts are pieces of work with some of its accesses each, which keep their numbers and names in
+the whole graph.
 """
 
 from __future__ import annotations
