@@ -17,6 +17,7 @@ from typing import Final
 from hbtrace.replay.kernel import Clock
 from hbtrace.replay.program import DROP, END, QUEUE
 from hbtrace.replay.recording import NO_TIME, Recording
+from hbtrace.trace.vocabulary import COMPUTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,6 @@ class Pace:
 
 
 NOBODY: Final = -1
-_WORK: Final = frozenset({"compute", "kernel"})
 
 
 def pace_of(recording: Recording) -> Pace:
@@ -39,7 +39,7 @@ def pace_of(recording: Recording) -> Pace:
     host: Clock = {}
     behind: dict[int, deque[int]] = {}
     work: dict[int, list[int]] = {}
-    pairs, work_rows = 0, recording.events.among(_WORK)
+    pairs, work_rows = 0, recording.events.among(COMPUTING)
     most, beside, since, last = 0, 0, NO_TIME, -1
     for op, actor, row, tick, known, learnt in _moments(recording):
         # Only now is the row before done: a synchronous backend's work is waited for within its row. A row that a rule

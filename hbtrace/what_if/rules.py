@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from hbtrace.errors import UsageError
 from hbtrace.races.identity import is_row
-from hbtrace.trace.vocabulary import EDGES, QUEUED
+from hbtrace.trace.vocabulary import DIRECT, EDGES, QUEUED
 from hbtrace.what_if.rewriting import Entry, Ruling, Wants, inserted
 from hbtrace.what_if.state import BUSY, INSERTED, PLACING, PREPARING, WRITING, Event, Raw, State
 
@@ -240,11 +240,11 @@ class HideDirect(Ruling):
 
     @property
     def wants(self) -> Wants:
-        return Wants(frozenset({"set_direct", "get_direct"}))
+        return Wants(DIRECT)
 
     def apply(self, entries: Iterable[Entry]) -> Iterator[Entry]:
         for row, event in entries:
-            if event.get("ev") in ("set_direct", "get_direct"):
+            if event.get("ev") in DIRECT:
                 self.price.changed += 1
             else:
                 yield row, event

@@ -16,7 +16,7 @@ from hbtrace.trace.vocabulary import ACCESSES, EDGES, EVENTS, GRAPH, HOST_WRITES
 Event = EventRow
 
 INSERTED: Final = -1
-PREPARING: Final = HOST_WRITES | {"set_async"}
+PREPARING: Final = HOST_WRITES | {ev for ev in QUEUED if EVENTS[ev].writes == OWN}
 """What sets the inputs of a ubatch."""
 WRITING: Final = QUEUED | HOST_WRITES
 TENSOR_ACCESSES: Final = frozenset(ev for ev in ACCESSES if not EVENTS[ev].whole)
