@@ -40,7 +40,7 @@ def read_apart(source: Path | str, **kinds: object) -> tuple[str, int]:
 ANALYZE_EACH = """
 import os, resource, sys
 from hbtrace.cli import run
-import hbtrace.cli.analyze, hbtrace.analysis, hbtrace.report.json, hbtrace.report.text, hbtrace.trace.reader
+import hbtrace.cli.analyze, hbtrace.compare.outcome, hbtrace.report.json, hbtrace.report.text, hbtrace.trace.reader
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 for path in sys.argv[1:]:
     reading, writing = os.pipe()
