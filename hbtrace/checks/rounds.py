@@ -52,7 +52,6 @@ class Rounds:
         self.inputs: set[int] = set()
         """Tensors that any allocation named as inputs."""
         self.reuses = 0
-        self.rebuilds = 0
         self.prepares = self.told = 0
         """`told`: how many of them say whether they rotated, or show it by their slot."""
         self._marked = False
@@ -65,7 +64,6 @@ class Rounds:
         self.settled = None
         sched = event.get("sched", -1)
         if ev == "sched_alloc" and not event.get("reserve"):
-            self.rebuilds += 1
             self._begin(sched, "alloc", row, event)
         elif ev == "sched_reuse":
             self.reuses += 1

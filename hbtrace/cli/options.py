@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -72,8 +73,7 @@ def filters_of(given: dict[str, Any]) -> Filters:
     """The filters, of what `filter_options` handed on."""
     from hbtrace.races.filters import Filters
 
-    names = ("tensor", "buffer", "actor", "label", "kind", "ids", "split", "ubatch")
-    return Filters(**{name: given[name] for name in names})
+    return Filters(**{one.name: given[one.name] for one in fields(Filters)})
 
 
 def replay_options(command: Command) -> Command:

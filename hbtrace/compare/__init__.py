@@ -1,1 +1,1 @@
-"""Which races are the same: identities, filters, and what a run's reports come to."""
+"""What a run comes to, and what became of its races against another run or a file: results, diff, baseline."""

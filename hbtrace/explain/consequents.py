@@ -29,7 +29,6 @@ class _Walk:
 
     def __init__(self, recording: Recording, reads: dict[int, list[int]]) -> None:
         self._recording = recording
-        self._reads = reads
         self._clocks = Clocks()
         met = [recording.hits[index] for indices in reads.values() for index in indices]
         self._wanted = {(hit.earlier_row, hit.earlier_actor) for hit in met}

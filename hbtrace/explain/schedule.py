@@ -103,7 +103,6 @@ class Machine:
     def __init__(self, recording: Recording, lines: Lines, space: int, lo: int, hi: int) -> None:
         self._lines = lines
         self._touches: dict[int, list[tuple[int, bool, int, int]]] = {}
-        self._generations: list[int] = []
         edges = {lo, hi}
         table: dict[int, list[Piece]] = {}
         index = 0

@@ -41,7 +41,6 @@ class BatchRows:
         self._thread = columns.ints("thread", 0)
         self._backend_id = columns.ints("backend", -1)
         self._buffer_id = columns.ints("buffer", -1)
-        self._tensor_id = columns.ints("tensor", -1)
         self._ranges: dict[str, Ranges] = {}
         self._needed = _Needed(self)
         self._value_findings(batch)

@@ -203,7 +203,6 @@ TABLED: Final = _those(lambda e: e.role == "definition" and "id" in e.keys)
 """Definitions that give a meaning to an id: of each the newest counts."""
 ACCESSES: Final = _those(lambda e: e.role == "access")
 EDGES: Final = _those(lambda e: e.role == "edge")
-MARKERS: Final = _those(lambda e: e.role == "marker")
 QUEUED: Final = _those(lambda e: e.runner in ("queue", "copy"))
 """Work of a queue."""
 COMPUTING: Final = _those(lambda e: e.runner == "queue" and not e.moves)

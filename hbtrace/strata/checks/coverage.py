@@ -170,7 +170,6 @@ class StrataExerciser:
 
     def __init__(self) -> None:
         self.coverage = StrataCoverage()
-        self._pending: dict[tuple[int, int], None] = {}
         self._odd: dict[int, int] = {}
         self._was_pipelined = False
         self._seq: set[tuple[int, int]] = set()

@@ -8,15 +8,7 @@ no queue. The engine has two windows in flight and three buffers; depth d with d
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
-
-RING_FAULTS: Final = frozenset(
-    {
-        "spec-in-place", "undo-in-current", "undo-wrong-parity", "records-not-cleared", "keep-own-parity-record",
-        "dst-ignores-records", "serial-sel-00",
-    }
-)  # fmt: skip
-"""The seeded bugs that stand in the selector."""
+from typing import NamedTuple
 
 
 class RingSelection(NamedTuple):

@@ -44,11 +44,6 @@ def saved_each_window(layers: int, layer: LayerSize | int | None = None) -> Save
     return Saved(copied, 2 * copied)
 
 
-def settle_bytes(layers: int, layer: LayerSize | int | None = None) -> int:
-    """What a request pays once for a stage whose state ends outside its session's buffer."""
-    return saved_each_window(layers, layer).copied
-
-
 def megabytes(count: int) -> str:
     """As the seed prints them: decimal megabytes with one digit."""
     return f"{count / 1e6:.1f} MB"
