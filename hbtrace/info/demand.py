@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from hbtrace.trace.columns import ABSENT, RANGE_FIELDS, Columns
+from hbtrace.trace.columns import ABSENT, Columns, matrix_of
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ def demand_of(read: bytes, written: bytes) -> Demand:
     whole: dict[int, list[int]] = {}
     rest: list[tuple[list[int], bool]] = []
     for write, text in ((False, read), (True, written)):
-        matrix = np.frombuffer(text, dtype=np.int64).reshape(-1, len(RANGE_FIELDS))
+        matrix = matrix_of(text)
         simple = (matrix[:, 0] != -1) & (matrix[:, 2] == 0) & (matrix[:, 3] == ABSENT) & (matrix[:, 4] <= 1)
         idents, counts = np.unique(matrix[simple, 0], return_counts=True)
         for ident, count in zip(idents.tolist(), counts.tolist(), strict=True):

@@ -53,15 +53,16 @@ class Resolved:
     """Found again at each use."""
     needs: tuple[int, ...] = ()
     """What it depends on: 2 * id of a tensor, 2 * id + 1 of a buffer."""
-    approx: bool = False
+    approx: bool | None = None
+    """Whether it may be wider than what was touched; None: as the range says."""
 
 
 class Template:
     """An interned list of accesses, numbered from 0: (write, range), and where they lie at present."""
 
     __slots__ = (
-        "_nodes", "accesses", "approx", "effects", "footprints", "generation", "issued", "needs", "origins", "parts",
-        "read_roots", "resolved", "roots", "touching",
+        "_nodes", "accesses", "approx", "chosen", "effects", "footprints", "generation", "issued", "needs", "origins",
+        "parts", "read_roots", "resolved", "roots", "touching",
     )  # fmt: skip
 
     def __init__(self, accesses: list[tuple[bool, Range]], origins: list[Origin] | None = None) -> None:
@@ -69,6 +70,8 @@ class Template:
         self.origins = origins
         """For a graph: where in it each access stands."""
         self.approx = [bool(r.approx) for _, r in accesses]
+        self.chosen = frozenset(r.by for _, r in accesses if r.by != -1)
+        """Index tensors that choose rows of its ranges."""
         self.roots: list[int] = []
         """The id of each access's root tensor, -1 for bytes of no tensor."""
         self.read_roots: frozenset[int] = frozenset()
@@ -238,7 +241,10 @@ class Accesses:
         template.parts.clear()
         template.needs = frozenset(key for r in resolved for key in r.needs)
         template.effects = [effect for r in resolved for effect in r.effects]
-        template.approx = [bool(a.approx) or r.approx for (_, a), r in zip(template.accesses, resolved, strict=True)]
+        template.approx = [
+            bool(a.approx) if r.approx is None else r.approx
+            for (_, a), r in zip(template.accesses, resolved, strict=True)
+        ]
         template.touching = [
             (r.buffer.touched, piece)
             for r in resolved
@@ -270,6 +276,15 @@ class Accesses:
         if self.skips(buffer):
             out.effects = ()
             return out
+        if asked.by != -1:
+            if asked.picked is None:  # the event does not say which rows: somewhere in the tensor
+                out.approx, asked = True, asked._replace(offset=0, size=ABSENT)
+            else:
+                out.approx = False
+                self._pick(out, buffer, base + asked.offset, asked)
+                if out.pieces or (buffer.dead and out.effects):
+                    self._name_roots(asked.tensor, out)
+                return out
         lo = base + asked.offset
         if asked.size != ABSENT:
             size = asked.size
@@ -334,6 +349,26 @@ class Accesses:
         cut = ((max(start, least), min(end, most)) for start, end in spans)
         out.pieces = tuple((buffer.space, start, end) for start, end in cut if start < end)
 
+    def _pick(self, out: Resolved, buffer: Buffer, base: int, asked: Range) -> None:
+        """The rows that an index named: of each `size` bytes, `pitch` apart (contract, section 10)."""
+        spans = list(_picked_spans(asked, base))
+        if not spans or asked.size <= 0:
+            return
+        if buffer.dead:
+            out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
+            return
+        if len(spans) > MAX_PIECES:
+            out.effects += ((diagnostics.DENSE, f"{len(spans)} pieces", 0),)
+            out.approx = True
+            spans = [(min(lo for lo, _ in spans), max(hi for _, hi in spans))]
+        least, most = (_LOWEST, _HIGHEST) if buffer.size is None else (0, buffer.size)
+        outside = next(((lo, hi) for lo, hi in spans if lo < least or hi > most), None)
+        if outside is not None:
+            detail = f"[{outside[0]}, {outside[1]}) of buffer {buffer.ident}, which is [0, {buffer.size})"
+            out.effects += ((diagnostics.CUT, detail, 0),)
+        cut = ((max(lo, least), min(hi, most)) for lo, hi in spans)
+        out.pieces = tuple((buffer.space, lo, hi) for lo, hi in cut if lo < hi)
+
     def _name_roots(self, ident: int, out: Resolved) -> None:
         """A view's root counts as used where the view's bytes are."""
         seen = {ident}
@@ -376,3 +411,17 @@ class Accesses:
         program.pieces.extend(array("q", [value for piece in pieces for value in piece]))
         program.bounds.append(len(program.pieces))
         return number
+
+
+def _picked_spans(asked: Range, base: int) -> Iterator[tuple[int, int]]:
+    """Half-open spans of the rows that were picked, none of them below 0; rows that meet are one span."""
+    for first, count, repeat, step in asked.picked or ():
+        for low in range(first, first + step * repeat, step) if step else [first] * min(repeat, 1):
+            begin, end = max(low, 0), low + count
+            if begin >= end or repeat < 1:
+                continue
+            if asked.pitch <= asked.size:
+                yield base + begin * asked.pitch, base + (end - 1) * asked.pitch + asked.size
+            else:
+                for row in range(begin, end):
+                    yield base + row * asked.pitch, base + row * asked.pitch + asked.size

@@ -15,7 +15,7 @@ from hbtrace.replay.diagnostics import Diagnostics
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.settings import Settings
 from hbtrace.trace.columns import ABSENT, Columns, Ranges
-from hbtrace.trace.problems import value_problems
+from hbtrace.trace.problems import unknown_keys, value_problems
 from hbtrace.trace.vocabulary import COLUMNS, EVENTS, INT, OWN, RANGE, SETS, STR
 
 
@@ -66,6 +66,8 @@ class BatchRows:
             if events[row] == "meta" and self._first + row:
                 continue  # it counts for nothing, and so do its values
             self.diagnostics.add(diagnostics.VALUE, self._first + row, problem)
+        for row, problem in unknown_keys(batch):
+            self.diagnostics.add(diagnostics.KEY, self._first + row, problem)
 
     def presence(self, key: str) -> tuple[Sequence[Any], Any]:
         """A column by row, and what stands in it where the key is absent."""

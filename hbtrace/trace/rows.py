@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.build import ROW_TYPES, Unfit, build, build_columns, extra_column, nulls
 from hbtrace.trace.jsontext import dumps, loads
-from hbtrace.trace.schema import SCHEMA
+from hbtrace.trace.schema import SCHEMA, STRUCTS
 
 __all__ = [
     "batch_from_rows", "column_from_values", "dumps", "kept", "kept_of_element", "loads", "nulls", "present",
@@ -58,7 +58,7 @@ def rows_with_extra(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The rows of which something may stand in an `extra`, of their own or of a range or node."""
     found = batch.column("extra").is_valid()
     for key, kind in v.COLUMNS.items():
-        if kind in (v.RANGE, v.RANGES, v.NODES) and _holds_extra(batch.column(key)):
+        if kind in STRUCTS and _holds_extra(batch.column(key)):
             found = pc.or_(found, batch.column(key).is_valid())
     numbers: npt.NDArray[np.int64] = np.flatnonzero(found.to_numpy(zero_copy_only=False))
     return numbers
@@ -134,14 +134,13 @@ def _values(column: pa.Array, kind: str, fitting: bool) -> list[Any]:
         words = column.dictionary.to_pylist()
         return list(map(words.__getitem__, column.indices.to_numpy().tolist()))
     if kind == v.RANGE:
-        return _elements(column, v.RANGE_KEYS, fitting)
-    if kind not in (v.RANGES, v.NODES, v.INTS):
+        return _elements(column, STRUCTS[kind][0], fitting)
+    if kind not in STRUCTS and kind != v.INTS:
         plain: list[Any] = column.to_pylist()
         return plain
     bounds = [0, *np.cumsum(column.value_lengths().to_numpy()).tolist()]
     inner = column.flatten()
-    keys = {v.RANGES: v.RANGE_KEYS, v.NODES: v.NODE_KEYS}.get(kind)
-    flat = inner.to_pylist() if keys is None else _elements(inner, keys, fitting)
+    flat = _elements(inner, STRUCTS[kind][0], fitting) if kind in STRUCTS else inner.to_pylist()
     return [flat[low:high] for low, high in pairwise(bounds)]
 
 
