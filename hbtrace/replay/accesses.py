@@ -55,6 +55,8 @@ class Resolved:
     """What it depends on: 2 * id of a tensor, 2 * id + 1 of a buffer."""
     approx: bool | None = None
     """Whether it may be wider than what was touched; None: as the range says."""
+    touches: bool = False
+    """Whether there are bytes there, of a live buffer or a dead one, left out or not."""
 
 
 class Template:
@@ -62,7 +64,7 @@ class Template:
 
     __slots__ = (
         "_nodes", "accesses", "approx", "chosen", "effects", "footprints", "generation", "issued", "needs", "origins",
-        "parts", "read_roots", "resolved", "roots", "touching",
+        "parts", "read_roots", "resolved", "roots", "touches", "touching",
     )  # fmt: skip
 
     def __init__(self, accesses: list[tuple[bool, Range]], origins: list[Origin] | None = None) -> None:
@@ -76,6 +78,7 @@ class Template:
         """The id of each access's root tensor, -1 for bytes of no tensor."""
         self.read_roots: frozenset[int] = frozenset()
         self.issued = -1
+        self.touches = False
         self.resolved: list[Resolved] = []
         self.generation = -1
         self.needs: frozenset[int] = frozenset()
@@ -163,6 +166,8 @@ class Accesses:
         """Bring a template up to date for its use in `row`, and count what that use meets."""
         if template.generation != self._generation:
             self._refresh(template, row)
+        if template.touches:
+            self._exercise.touched = True
         for kind, detail, ident in template.effects:
             self._diagnostics.add(kind, row, detail, ident)
         for touched, (_, lo, hi) in template.touching:
@@ -241,6 +246,7 @@ class Accesses:
         template.parts.clear()
         template.needs = frozenset(key for r in resolved for key in r.needs)
         template.effects = [effect for r in resolved for effect in r.effects]
+        template.touches = any(r.touches or r.pieces for r in resolved)
         template.approx = [
             bool(a.approx) if r.approx is None else r.approx
             for (_, a), r in zip(template.accesses, resolved, strict=True)
@@ -274,7 +280,7 @@ class Accesses:
         buffer, base, end = place
         out.buffer = buffer
         if self.skips(buffer):
-            out.effects = ()
+            out.effects, out.touches = (), True
             return out
         if asked.by != -1:
             if asked.picked is None:  # the event does not say which rows: somewhere in the tensor
@@ -296,6 +302,7 @@ class Accesses:
             return out
         rows, stride = (asked.rows, asked.stride) if asked.rows > 1 and asked.stride >= 1 else (1, 1)
         if buffer.dead:
+            out.touches = True
             out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
         else:
             self._cut(out, buffer, lo, size, rows, stride)
@@ -355,6 +362,7 @@ class Accesses:
         if not spans or asked.size <= 0:
             return
         if buffer.dead:
+            out.touches = True
             out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
             return
         if len(spans) > MAX_PIECES:

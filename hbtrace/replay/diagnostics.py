@@ -86,6 +86,11 @@ class Diagnostics:
         tally = self._tallies.get(kind)
         return 0 if tally is None else len(tally.idents) if kind in _UNDEFINED else tally.count
 
+    def first(self, kind: str) -> str:
+        """What was met first of a kind, empty for nothing."""
+        tally = self._tallies.get(kind)
+        return "" if tally is None else f"first in row {tally.row}: {tally.detail}"
+
     def sentences(self) -> list[str]:
         """One sentence a kind, by the row in which the kind was first met."""
         met = sorted(self._tallies.items(), key=lambda entry: (entry[1].row, entry[0]))

@@ -224,6 +224,8 @@ class Lowering(Definitions):
         if (drains := event.accesses[0].drains) is not None:
             self._drain(row, buffer, drains)
         self._templates[at] = self._buffer_template
+        if self._accesses.whole(buffer):
+            self.exercise.touched = True
         if not self._accesses.skips(buffer):
             pieces = self._accesses.whole(buffer)
             if buffer.touched is not None:
