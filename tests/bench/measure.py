@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hbtrace.replay.session import Replay
+from hbtrace.replay.session import Session
 from hbtrace.trace.reader import open_trace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,7 @@ def measure(what: str, path: Path) -> Measured:
 def replay(path: str) -> tuple[int, int, int]:
     """(rows, reports, kinds of warnings) of a trace. Reports are counted, not kept."""
     with open_trace(path) as trace:
-        run = Replay(trace.batches())
+        run = Session(trace.batches())
         reports = sum(1 for _ in run)
         return run.rows, reports, len(run.warnings)
 

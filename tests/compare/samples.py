@@ -10,7 +10,8 @@ import orjson
 
 from hbtrace.compare.selection import select
 from hbtrace.races.filters import Filters
-from hbtrace.replay.session import Replay
+from hbtrace.replay.session import Session
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows
 
 Event = dict[str, Any]
@@ -68,5 +69,5 @@ def write(path: Path, events: list[Event]) -> str:
 
 def found(events: list[Event], filters: Filters | None = None, **options: Any) -> dict[str, Any]:
     """The distinct races of a run: id -> first report."""
-    selection = select(Replay([batch_from_rows(events)], **options), filters or Filters(), 1)
+    selection = select(Session([batch_from_rows(events)], Settings(**options)), filters or Filters(), 1)
     return {selection.ids[canonical]: race.report for canonical, race in selection.found.items()}

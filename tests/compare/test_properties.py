@@ -14,7 +14,7 @@ from hbtrace.compare.sides import Side
 from hbtrace.races.filters import Filters
 from hbtrace.races.identity import identities
 from hbtrace.replay.reports import Report
-from hbtrace.replay.session import Replay
+from hbtrace.replay.session import Session
 from hbtrace.trace.rows import batch_from_rows
 from tests.compare.samples import found, renumbered, run
 from tests.oracle.programs import random_program
@@ -23,17 +23,17 @@ PROGRAMS = [random_program(random.Random(seed), weird=0.0) for seed in range(80)
 NOTHING = Filters()
 
 
-REPLAYED: dict[int, tuple[list[Report], Replay]] = {}
+REPLAYED: dict[int, tuple[list[Report], Session]] = {}
 
 
 def side(events, filters=NOTHING, name="run"):
     if id(events) not in REPLAYED:  # the programs live as long as this module
-        replay = Replay([batch_from_rows(events)])
-        REPLAYED[id(events)] = list(replay), replay
-    reports, replay = REPLAYED[id(events)]
+        session = Session([batch_from_rows(events)])
+        REPLAYED[id(events)] = list(session), session
+    reports, session = REPLAYED[id(events)]
     selection = select(reports, filters, 1)
     out = Side([name])
-    out.add(Outcome(name, replay.rows, 0, selection, exercise=replay.exercise, actors=replay.actors), filters)
+    out.add(Outcome(name, session.rows, 0, selection, exercise=session.exercise, actors=session.actors), filters)
     return out
 
 

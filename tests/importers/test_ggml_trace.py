@@ -14,25 +14,22 @@ from sanitizer_model import Sanitizer, Tensor, program
 
 from hbtrace.errors import TraceError
 from hbtrace.importers import GGML_REPORTS, GGML_TRACE, LogFile, cut_bytes, foreign_events, ggml_sanitize
-from hbtrace.importers.source import open_source, partial
+from hbtrace.importers.source import open_source
+from hbtrace.replay.session import analyze_events
 from hbtrace.trace import vocabulary
 from tests.oracle import oracle
 
-try:
-    from hbtrace.replay.session import analyze_events
-except ImportError:
-    analyze_events = None  # type: ignore[assignment]
 ROOT = Path(__file__).resolve().parents[2]
-
 HEAD = "san [split  -1 -         ] "
 
 
 def made(*lines: str) -> list[dict[str, Any]]:
     rows = list(ggml_sanitize.events([line.encode() + b"\n" for line in lines]))
     for row in rows:
-        known = vocabulary.EVENTS[row["ev"]] | vocabulary.COMMON
+        event = vocabulary.EVENTS[row["ev"]]
+        known = event.keys | vocabulary.COMMON
         assert not set(row) - {"ev"} - set(known), row
-        assert all(key in row for key in vocabulary.REQUIRED.get(row["ev"], ())), row
+        assert all(key in row for key in event.needs), row
     return rows
 
 
@@ -330,7 +327,7 @@ def test_a_log_that_was_cut_off_in_a_line_is_partial(tmp_path: Path, tail: bytes
     assert cut_bytes(GGML_TRACE, tmp_path / "run.log") == TAILS[tail]
     source = open_source(str(tmp_path / "run.log"))
     rows = sum(batch.num_rows for batch in source.batches())
-    assert (source.dropped_bytes, partial(source)) == (TAILS[tail], TAILS[tail] > 0)
+    assert (source.dropped_bytes, source.partial) == (TAILS[tail], TAILS[tail] > 0)
     assert ("the last line is cut off" in "".join(source.warnings)) == (TAILS[tail] > 0)
     assert rows >= len(list(ggml_sanitize.events(program(3).log())))
 

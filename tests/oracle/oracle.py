@@ -340,10 +340,10 @@ class _Replay:
             # Reading: nothing in it is looked at, so wrong values in it do not warn a second time.
             self.warn(LATE_META)
             return
-        self.ev = ev
-        self.keys = keys = self.values.keys({**v.COMMON, **v.EVENTS[ev]}, event, ev)
-        for key in v.REQUIRED.get(ev, ()):
-            if key not in keys or (v.EVENTS[ev][key] == v.ID and keys[key] == -1):
+        self.ev, known = ev, v.EVENTS[ev]
+        self.keys = keys = self.values.keys({**v.COMMON, **known.keys}, event, ev)
+        for key in known.needs:
+            if key not in keys or (known.keys[key] == v.ID and keys[key] == -1):
                 self.warn(SKIPPED_ROWS)
                 return
         handler = getattr(self, f"on_{ev}", None)

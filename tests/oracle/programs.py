@@ -379,11 +379,12 @@ class _Builder:
         if self.huge:
             return self.odd_range(event) if {"tensor", "size"} & event.keys() and event["ev"] != "buffer" else event
         kind = self.rng.randrange(6)
-        table = {**v.COMMON, **v.EVENTS[event["ev"]]}
+        known = v.EVENTS[event["ev"]]
+        table = {**v.COMMON, **known.keys}
         if kind == 0:
             event[self.rng.choice(list(table))] = copy.deepcopy(self.rng.choice(_WRONG))
-        elif kind == 1 and (bold := v.REQUIRED.get(event["ev"], ())):
-            key = self.rng.choice(bold)
+        elif kind == 1 and known.needs:
+            key = self.rng.choice(known.needs)
             event[key] = self.rng.choice((None, -1, event[key]))
         elif kind == 2:
             sets = [key for ev, key in v.SETS if ev == event["ev"]]

@@ -69,7 +69,7 @@ def arguments(row: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("ev", v.EVENTS)
 def test_an_event_comes_back(ev: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"run{suffix}"
-    row = {key: sample(ev, key, kind) for key, kind in (v.EVENTS[ev] | v.COMMON).items()}
+    row = {key: sample(ev, key, kind) for key, kind in (v.EVENTS[ev].keys | v.COMMON).items()}
     with hbtrace.Recorder(path) as run:
         number = getattr(run, ev)(**arguments(row))
     assert number == (0 if ev == "meta" else 1)
@@ -80,7 +80,7 @@ def test_an_event_comes_back(ev: str, suffix: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("ev", v.EVENTS)
 def test_an_event_with_what_it_needs_and_no_more(ev: str, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    row = {key: sample(ev, key, v.EVENTS[ev][key]) for key in v.REQUIRED.get(ev, ())}
+    row = {key: sample(ev, key, v.EVENTS[ev].keys[key]) for key in v.EVENTS[ev].needs}
     with hbtrace.Recorder(path, times=False) as run:
         getattr(run, ev)(*row.values())
     found = read(path)[-1]
@@ -94,7 +94,7 @@ def test_an_event_with_what_it_needs_and_no_more(ev: str, tmp_path: Path) -> Non
 def test_a_method_says_what_its_event_needs(ev: str) -> None:
     parameters = inspect.signature(getattr(hbtrace.Recorder, ev)).parameters.values()
     needed = [one.name for one in parameters if one.default is inspect.Parameter.empty and one.kind != one.VAR_KEYWORD]
-    assert needed[1:] == list(v.REQUIRED.get(ev, ()))
+    assert needed[1:] == list(v.EVENTS[ev].needs)
     assert getattr(hbtrace.Recorder, ev).__doc__
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN
-from hbtrace.replay.session import Replay
+from hbtrace.replay.session import Session
 from hbtrace.trace.rows import batch_from_rows
 
 DEFINED = [
@@ -19,9 +19,9 @@ ASYNC = {"ev": "set_async", "backend": 0, "tensor": 0}
 
 
 def did(*events):
-    replay = Replay([batch_from_rows([*DEFINED, *events])])
-    list(replay)
-    return replay.exercise
+    session = Session([batch_from_rows([*DEFINED, *events])])
+    session.run()
+    return session.exercise
 
 
 def test_again_is_after_the_other():

@@ -6,7 +6,7 @@ import pytest
 
 from hbtrace.errors import TraceError
 from hbtrace.replay.accesses import MAX_PIECES
-from hbtrace.replay.session import Replay, analyze_events
+from hbtrace.replay.session import Session, analyze_events
 from hbtrace.trace.rows import batch_from_rows
 
 HUGE = 2**63 - 1
@@ -58,9 +58,9 @@ def test_a_buffer_of_zero_bytes_takes_no_access():
 
 
 def test_a_trace_of_definitions_says_that_nothing_was_exercised():
-    replay = Replay([batch_from_rows([Q0, Q1, buffer(64)])])
-    assert list(replay) == []
-    assert replay.exercise.remarks() == ["not exercised: no event of this trace accesses live memory"]
+    session = Session([batch_from_rows([Q0, Q1, buffer(64)])])
+    assert list(session) == []
+    assert session.exercise.remarks() == ["not exercised: no event of this trace accesses live memory"]
 
 
 def test_one_event_with_very_many_ranges():
@@ -102,11 +102,11 @@ def test_very_many_definitions(definition):
     keys = {"tensor": ("name", "buffer", "size"), "buffer": ("name", "size"), "backend": ("name",), "graph": ()}
     kept = {key: row[key] for key in ("ev", *keys[definition])}
     step = 50_000
-    replay = Replay(
+    session = Session(
         batch_from_rows([kept | {"id": k} for k in range(first, first + step)]) for first in range(0, count, step)
     )
-    assert list(replay) == []
-    assert replay.rows == count
+    assert list(session) == []
+    assert session.rows == count
 
 
 def test_many_queues_used_once_each():
@@ -122,7 +122,7 @@ def test_no_footprint_outlives_the_budget(monkeypatch):
     monkeypatch.setattr(accesses, "_FOOTPRINT_BUDGET", 4)
     rows = [Q0, Q1, buffer(4096), *[kernel(0, writes=[span(8 * k, 8)]) for k in range(64)]]
     rows += [kernel(1, reads=[span(0, 512)])]
-    found = [list(Replay([batch_from_rows(rows[k : k + n]) for k in range(0, len(rows), n)])) for n in (1, 7, 1000)]
+    found = [list(Session([batch_from_rows(rows[k : k + n]) for k in range(0, len(rows), n)])) for n in (1, 7, 1000)]
     assert [len(reports) for reports in found] == [64, 64, 64]
     assert found[0] == found[1] == found[2]
 
