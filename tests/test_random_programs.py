@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from hbtrace.errors import TraceError
-from hbtrace.replay.session import Session, analyze_events
+from hbtrace.replay.session import Result, Session, analyze_events
 from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows
 from tests.oracle import compare, oracle
@@ -59,7 +59,10 @@ def _strict_row(events: list[oracle.Event], options: dict[str, Any]) -> int | st
 def _differences(events: list[oracle.Event], options: dict[str, Any]) -> list[str]:
     """Where engine and oracle differ on a program."""
     expected = oracle.analyze(events, **options)
-    found = compare.differences(expected, analyze_events(events, **options))
+    session = Session([batch_from_rows(events)] if events else [], Settings(**options))
+    found = compare.differences(expected, Result(list(session), session.warnings))
+    if bool(session.nothing) == expected.accessed:
+        found.append(f"nothing to judge: {session.nothing!r}, expected {not expected.accessed}")
     strict_row = _strict_row(events, options)
     if strict_row != expected.strict_row:
         found.append(f"strict mode stops at row {strict_row}, expected {expected.strict_row}")
@@ -286,7 +289,8 @@ def _like_an_engine(found: oracle.Findings) -> SimpleNamespace:
             for side in ("earlier", "current")
         }
         reports.append(SimpleNamespace(**{key: value for key, value in flat.items() if "." not in key}, **sides))
-    return SimpleNamespace(reports=reports, distinct=found.distinct, warnings=sorted(found.warnings))
+    warnings = [f"{number} rows (first in row {row}: x)" for number, row in found.counted]
+    return SimpleNamespace(reports=reports, distinct=found.distinct, warnings=warnings)
 
 
 def test_the_comparison_notices() -> None:
