@@ -77,10 +77,13 @@ class Lowering(Definitions):
         """The program of the next batch, in as many parts as it takes to keep the footprints in hand few."""
         self._load(batch)
         self._templates = {}
-        for row, ev in enumerate(self._columns.strings("ev")):
+        last, problem = self._breach or (self._columns.length, "")
+        for row, ev in enumerate(self._columns.strings("ev")[:last]):
             self._lower_row(row, ev)
             if self._accesses.full:
                 yield self._take()
+        if self._breach is not None:
+            self.diagnostics.add(diagnostics.KEY, self._first + last, problem)
         yield self._end()
 
     def _lower_row(self, row: int, ev: str | None) -> None:
