@@ -18,6 +18,7 @@ from hbtrace.replay.diagnostics import Diagnostics
 from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN, Exercise
 from hbtrace.replay.names import Names
 from hbtrace.replay.objects import Buffer, Tensor, Touched
+from hbtrace.replay.picked import anything_picked, rows_between
 from hbtrace.replay.program import Program, Shape
 from hbtrace.trace.columns import ABSENT, Range
 
@@ -277,20 +278,24 @@ class Accesses:
         place = self._place(asked, row, out)
         if place is None:
             return out
-        buffer, base, end = place
-        out.buffer = buffer
-        if self.skips(buffer):
-            out.effects, out.touches = (), True
-            return out
+        out.buffer, base, end = place
+        self._fill(out, out.buffer, base, end, asked)
+        if self.skips(out.buffer):
+            out.touches |= bool(out.pieces)
+            out.effects, out.pieces = (), ()
+        return out
+
+    def _fill(self, out: Resolved, buffer: Buffer, base: int, end: int | None, asked: Range) -> None:
+        """Fill in the bytes of a range in a buffer, and whom they name."""
         if asked.by != -1:
             if asked.picked is None:  # the event does not say which rows: somewhere in the tensor
                 out.approx, asked = True, asked._replace(offset=0, size=ABSENT)
             else:
                 out.approx = False
                 self._pick(out, buffer, base + asked.offset, asked)
-                if out.pieces or (buffer.dead and out.effects):
+                if out.pieces or out.touches:
                     self._name_roots(asked.tensor, out)
-                return out
+                return
         lo = base + asked.offset
         if asked.size != ABSENT:
             size = asked.size
@@ -299,7 +304,7 @@ class Accesses:
         else:
             size = 0
         if size <= 0:
-            return out
+            return
         rows, stride = (asked.rows, asked.stride) if asked.rows > 1 and asked.stride >= 1 else (1, 1)
         if buffer.dead:
             out.touches = True
@@ -308,7 +313,6 @@ class Accesses:
             self._cut(out, buffer, lo, size, rows, stride)
         if asked.tensor != -1 and (out.pieces or buffer.dead):
             self._name_roots(asked.tensor, out)
-        return out
 
     def _place(self, asked: Range, row: int, out: Resolved) -> tuple[Buffer, int, int | None] | None:
         """(buffer, offset in it, end of the tensor or buffer if it has one), None for a range of nothing."""
@@ -358,23 +362,22 @@ class Accesses:
 
     def _pick(self, out: Resolved, buffer: Buffer, base: int, asked: Range) -> None:
         """The rows that an index named: of each `size` bytes, `pitch` apart (contract, section 10)."""
-        spans = list(_picked_spans(asked, base))
-        if not spans or asked.size <= 0:
+        if not anything_picked(asked):
             return
         if buffer.dead:
             out.touches = True
             out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
             return
-        if len(spans) > MAX_PIECES:
-            out.effects += ((diagnostics.DENSE, f"{len(spans)} pieces", 0),)
-            out.approx = True
-            spans = [(min(lo for lo, _ in spans), max(hi for _, hi in spans))]
         least, most = (_LOWEST, _HIGHEST) if buffer.size is None else (0, buffer.size)
-        outside = next(((lo, hi) for lo, hi in spans if lo < least or hi > most), None)
-        if outside is not None:
-            detail = f"[{outside[0]}, {outside[1]}) of buffer {buffer.ident}, which is [0, {buffer.size})"
+        found = rows_between(asked, base, least, most, MAX_PIECES)
+        if found.dense:
+            out.effects += ((diagnostics.DENSE, "rows that were picked", 0),)
+            out.approx = True
+        if found.outside is not None:
+            lo, hi = found.outside
+            detail = f"[{lo}, {hi}) of buffer {buffer.ident}, which is [0, {buffer.size})"
             out.effects += ((diagnostics.CUT, detail, 0),)
-        cut = ((max(lo, least), min(hi, most)) for lo, hi in spans)
+        cut = ((max(lo, least), min(hi, most)) for lo, hi in found.spans)
         out.pieces = tuple((buffer.space, lo, hi) for lo, hi in cut if lo < hi)
 
     def _name_roots(self, ident: int, out: Resolved) -> None:
@@ -419,17 +422,3 @@ class Accesses:
         program.pieces.extend(array("q", [value for piece in pieces for value in piece]))
         program.bounds.append(len(program.pieces))
         return number
-
-
-def _picked_spans(asked: Range, base: int) -> Iterator[tuple[int, int]]:
-    """Half-open spans of the rows that were picked, none of them below 0; rows that meet are one span."""
-    for first, count, repeat, step in asked.picked or ():
-        for low in range(first, first + step * repeat, step) if step else [first] * min(repeat, 1):
-            begin, end = max(low, 0), low + count
-            if begin >= end or repeat < 1:
-                continue
-            if asked.pitch <= asked.size:
-                yield base + begin * asked.pitch, base + (end - 1) * asked.pitch + asked.size
-            else:
-                for row in range(begin, end):
-                    yield base + row * asked.pitch, base + row * asked.pitch + asked.size

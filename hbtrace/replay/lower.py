@@ -227,10 +227,9 @@ class Lowering(Definitions):
         if (drains := event.accesses[0].drains) is not None:
             self._drain(row, buffer, drains)
         self._templates[at] = self._buffer_template
-        if self._accesses.whole(buffer):
-            self.exercise.touched = True
+        pieces = self._accesses.whole(buffer)
+        self.exercise.touched |= bool(pieces)
         if not self._accesses.skips(buffer):
-            pieces = self._accesses.whole(buffer)
             if buffer.touched is not None:
                 self.diagnostics.add(diagnostics.BUFFER, at, f"buffer {buffer.ident}", buffer.ident)
             if not buffer.dead:

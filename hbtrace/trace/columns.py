@@ -200,7 +200,6 @@ class Columns:
             if runs is None or pick["tensor"] is None:
                 continue
             if any(run["first"] is None for run in runs):
-                found.pop(pick["tensor"], None)
                 continue
             found[pick["tensor"]] = tuple(
                 (run["first"], *(_or(run[key], default) for key, default in _RUN_DEFAULTS.items())) for run in runs

@@ -380,9 +380,10 @@ class _Values:
             return self.rows_chosen(self.keys(v.RANGE_KEYS, value))
         if kind == "node" and type(value) is dict:
             return self.keys(v.NODE_KEYS, value)
-        if kind == "run" and type(value) is dict:
-            # Reading: a run is part of its pick, so a key of it that the contract does not name warns, too.
-            return self.keys(v.RUN_KEYS, value)
+        if kind == "run":
+            # Reading: a run is part of its pick, so a key of it that the contract does not name warns, too. What is
+            # no run at all does not say where it begins; a null is none.
+            return self.keys(v.RUN_KEYS, value) if type(value) is dict else {}
         if kind == "pick" and type(value) is dict:
             return self.pick(self.keys(v.PICK_KEYS, value))
         element = _ELEMENTS.get(kind)
