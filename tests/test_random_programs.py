@@ -467,11 +467,14 @@ def test_the_programs_hold_everything() -> None:
         oddness = "even" if seed % 3 else "odd"
         seen[f"{oddness}, {'racy' if found.reports else 'race free'}"] += 1
         seen.update(f"warning: {kind}" for kind in found.warnings)
+        seen["nothing to judge"] += not found.accessed
         if oddness == "even":
             assert not found.warnings, f"seed {seed}: {found.warnings}"
         for report in found.reports:
             seen[f"race: {report.kind}"] += 1
             seen["report: approx"] += report.approx
+            if found.chosen & {(report.current.row, report.current.access)}:
+                seen[f"race: rows that were {'not' if report.current.approx else 'picked'}"] += 1
             seen["report: in pieces"] += report.bytes < report.hi - report.lo
             seen["report: buffer never defined"] += report.buffer.startswith("?")
             seen["report: tensor never defined"] += "?" in str(report.current.tensor)
@@ -490,6 +493,8 @@ def test_the_programs_hold_everything() -> None:
         *(f"ev: {ev}" for ev, event in oracle.v.EVENTS.items() if event.needs),
         *("after_dst", "host_range", "drains", "synchronous"),
         *("re-recorded event", "graph of 20 nodes", "repeated compute"),
+        *("rows of a graph", "rows of a kernel", "rows of a host access", "two elements", "no runs", "free on a queue"),
+        *("race: rows that were picked", "race: rows that were not", "nothing to judge"),
     ]
     assert not [kind for kind in wanted if seen[kind] < 5], seen
     assert not [kind for kind, count in seen.items() if kind.startswith("report: ") and count < 5], seen
@@ -513,6 +518,18 @@ def _features(events: list[oracle.Event]) -> Iterator[str]:
             yield "graph of 20 nodes"
         if ev == "compute":
             computed[str(event.get("graph"))] += 1
+        if "'by': " in str(event.get("nodes")):
+            yield "rows of a graph"
+        if "'by': " in str((event.get("reads"), event.get("writes"))):
+            yield f"rows of a {str(ev).replace('_', ' ')}"
+        if isinstance(picked := event.get("picked"), list):
+            tensors = [str(element.get("tensor")) for element in picked if isinstance(element, dict)]
+            if len(tensors) > len(set(tensors)):
+                yield "two elements"
+            if any(isinstance(element, dict) and not element.get("runs") for element in picked):
+                yield "no runs"
+        if ev == "buffer_free" and "backend" in event:
+            yield "free on a queue"
         yield from {"after_dst", "host_range", "drains", "synchronous"} & event.keys()
     if max(computed.values(), default=0) >= 5:
         yield "repeated compute"

@@ -296,6 +296,8 @@ class Findings:
     """The row at which strict mode stops, None if it does not."""
     accessed: bool = False
     """Whether any row touched a byte, live or dead: else there is nothing to judge."""
+    chosen: set[tuple[int, int]] = field(default_factory=set)
+    """Row and number of the accesses to rows that an index chooses."""
     touches: list[Touch] = field(default_factory=list)
     """Every access with bytes, in order: what the schedule simulator runs."""
 
@@ -550,6 +552,7 @@ class _Replay:
         has `picked`; an event that does not say which touches some of its tensor."""
         runs = None
         if "by" in given:
+            self.found.chosen.add((self.row, self.number))
             runs = self.picked().get(given["by"])
             if runs is None:
                 given = {"tensor": given.get("tensor", -1), "approx": True}
