@@ -28,7 +28,7 @@ def _parse(path: Path) -> list[oracle.Event]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
 
 
-@pytest.mark.parametrize("trace", cases(READABLE, unmet="78 80 82 86 88 90 94"))
+@pytest.mark.parametrize("trace", cases(READABLE))
 def test_case(trace: Path) -> None:
     """Reports, their text, distinct races, warning kinds and the strict row, as stated by hand."""
     expect = _expected(trace)

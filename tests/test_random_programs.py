@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from hbtrace.errors import TraceError
-from hbtrace.replay.session import Session, analyze_events
+from hbtrace.replay.session import Result, Session, analyze_events
 from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows
 from tests.oracle import compare, oracle
@@ -59,7 +59,10 @@ def _strict_row(events: list[oracle.Event], options: dict[str, Any]) -> int | st
 def _differences(events: list[oracle.Event], options: dict[str, Any]) -> list[str]:
     """Where engine and oracle differ on a program."""
     expected = oracle.analyze(events, **options)
-    found = compare.differences(expected, analyze_events(events, **options))
+    session = Session([batch_from_rows(events)] if events else [], Settings(**options))
+    found = compare.differences(expected, Result(list(session), session.warnings))
+    if bool(session.nothing) == expected.accessed:
+        found.append(f"nothing to judge: {session.nothing!r}, expected {not expected.accessed}")
     strict_row = _strict_row(events, options)
     if strict_row != expected.strict_row:
         found.append(f"strict mode stops at row {strict_row}, expected {expected.strict_row}")
@@ -152,6 +155,136 @@ CORNERS: dict[str, list[oracle.Event]] = {
         *({**_QUEUE, "device": ""}, _MEMORY, {**_OWNED, "backend": -1, "device": ""}, _IN_OWNED, _WRITE),
         *({"ev": "tensor_get", "tensor": 1}, _READ),
     ],
+}
+
+_KV = {"ev": "tensor", "id": 0, "name": "kv", "buffer": 0, "size": 32}
+_ROWS = {"tensor": 0, "by": 1, "pitch": 4, "size": 4}
+_WEIGHTS = {**_MEMORY, "usage": "weights"}
+_FREED = [_MEMORY, _KV, {"ev": "buffer_free", "buffer": 0}]
+_BIG = 2**62
+
+
+def _rows(*picked: Any, **keys: Any) -> list[oracle.Event]:
+    """What a queue wrote is read in the rows that are picked, of a range with these keys."""
+    return [_QUEUE, _MEMORY, _KV, _WRITE, *_look(*picked, **keys)]
+
+
+def _look(*picked: Any, **keys: Any) -> list[oracle.Event]:
+    return [{"ev": "host_access", "reads": [{**_ROWS, **keys}], "picked": list(picked)}]
+
+
+def _of(*runs: Any) -> dict[str, Any]:
+    return {"tensor": 1, "runs": list(runs)}
+
+
+CORNERS |= {
+    "no picked": [*_rows()[:-1], {"ev": "host_access", "reads": [_ROWS]}],
+    "no element": _rows({"tensor": 2, "runs": [{"first": 0}]}),
+    "an element without runs": _rows({"tensor": 1}),
+    "an element of no tensor": _rows({"tensor": -1, "runs": [{"first": 0}]}, {"runs": [{"first": 0}]}),
+    "rows without bytes": _rows(_of({"first": 0, "count": 4}), size=0),
+    "rows without bytes, not picked": _rows(size=-1),
+    "a run without a first": _rows(_of({"first": 0}, {"count": 2})),
+    "a run without a first after one with": _rows(_of({"first": 0}), _of({"count": 2})),
+    "a run without a first before one with": _rows(_of({"count": 2}), _of({"first": 0})),
+    "two elements": _rows(_of({"first": 0}), _of({"first": 3})),
+    "runs of the wrong type": _rows(_of({"first": 1}, "x")),
+    "a null run": _rows(_of({"first": 1}, None)),
+    "runs that are no list": _rows({"tensor": 1, "runs": {"first": 1}}),
+    "picked that is no list": [*_rows()[:-1], {"ev": "host_access", "reads": [_ROWS], "picked": {"tensor": 1}}],
+    "no element is one": _rows(None, 5, _of({"first": 1})),
+    "no count and no repeat": _rows(_of({"first": 1, "count": 0}, {"first": 2, "repeat": -1})),
+    "rows below zero": _rows(_of({"first": -3, "count": 4}, {"first": 2, "repeat": 9, "step": -1})),
+    "rows below zero only": _rows(_of({"first": -3, "count": 3})),
+    "rows that overlap": _rows(_of({"first": 0, "count": 3}), pitch=2, size=7),
+    "rows past the buffer": _rows(_of({"first": 7, "count": 2})),
+    "rows past the buffer only": _rows(_of({"first": 8, "count": 2})),
+    "rows before the buffer": _rows(_of({"first": 0, "count": 4}), offset=-6),
+    "rows before the buffer only": _rows(_of({"first": 0, "count": 2}), offset=-8),
+    "rows without end": _rows(_of({"first": 1, "count": _BIG})),
+    "rows without end and gaps between them": _rows(_of({"first": 1, "count": _BIG}), size=1),
+    "a run repeated without end": _rows(_of({"first": 1, "repeat": _BIG, "step": 3})),
+    "a run repeated without end from above": _rows(_of({"first": 3 * _BIG // 2, "repeat": _BIG, "step": -1})),
+    "a run repeated in place without end": _rows(_of({"first": 1, "repeat": _BIG})),
+    "a run of long steps": _rows(_of({"first": -_BIG, "repeat": 4, "step": _BIG, "count": 2})),
+    "rows far apart": _rows(_of({"first": 0, "count": 3}), pitch=_BIG, size=2),
+    "rows far before the buffer": _rows(_of({"first": _BIG, "count": 3}), pitch=1, size=1, offset=-_BIG),
+    "rows in a dead buffer": [_QUEUE, *_FREED, *_look(_of({"first": 9, "count": _BIG}))],
+    "no row in a dead buffer": [_QUEUE, *_FREED, *_look(_of({"first": -1}))],
+    "rows of a tensor nowhere": [{"ev": "tensor", "id": 0, "name": "x", "size": 8}, *_look(_of({"first": 0}))],
+    "rows of a tensor nowhere, none": [{"ev": "tensor", "id": 0, "name": "x", "size": 8}, *_look(_of())],
+    "rows of nothing": _rows(_of({"first": 0}), tensor=None),
+    "rows of nothing known": _look(_of({"first": 1, "count": 2}), offset=-6),
+    "no rows of nothing known": _look(_of()),
+    "rows of nothing known, not picked": _look(),
+    "rows in nothing known": [{**_KV, "buffer": 7}, *_look(_of({"first": 1, "count": 2}))],
+    "rows of an odd kind": [
+        *_rows(),
+        *(
+            event
+            for keys in (
+                {"rows": 2, "stride": 8},
+                {"stride": 4},
+                {"buffer": 0},
+                {"size": None},
+                {"pitch": None},
+                {"pitch": 0},
+                {"by": -1},
+                {"by": "x"},
+            )
+            for event in _look(_of(), **keys)
+        ),
+    ],
+    "rows of an odd kind in a graph never computed": [{"ev": "graph", "id": 0, "nodes": [{"reads": [{"by": 1}]}]}],
+    "by in a copy": [
+        *_rows()[:-1],
+        {"ev": "tensor_copy", "src": _ROWS, "dst": {**_ROWS, "size": 0}, "picked": [_of({"first": 0})]},
+    ],
+    "by of a transfer": [*_rows()[:-1], {"ev": "tensor_get", "tensor": 0, "by": 1, "pitch": 4, "size": 4}],
+    "a free on a queue after its own work": [_QUEUE, _MEMORY, _WRITE, {**_FREED[2], "backend": 0}],
+    "a free on another queue": [_QUEUE, {**_QUEUE, "id": 1}, _MEMORY, _WRITE, {**_FREED[2], "backend": 1}],
+    "a free on a synchronous queue": [
+        *(_QUEUE, {**_QUEUE, "id": 1, "synchronous": True}, _MEMORY, {**_OWNED, "backend": -1}, _IN_OWNED, _WRITE_8),
+        *({"ev": "kernel", "backend": 1, "writes": [{"tensor": 1}]}, {"ev": "buffer_free", "buffer": 0, "backend": 1}),
+        {"ev": "get_direct", "tensor": 1},
+    ],
+    "a free on a queue twice": [_QUEUE, _MEMORY, *[{**_FREED[2], "backend": 0}] * 2],
+    "a free on no queue": [_QUEUE, _MEMORY, _WRITE, {**_FREED[2], "backend": -1}],
+    "a free on a queue that is no id": [_QUEUE, _MEMORY, _WRITE, {**_FREED[2], "backend": "x"}],
+    "a free on a queue never defined": [_QUEUE, _MEMORY, _WRITE, {**_FREED[2], "backend": 9}],
+    "a free on a freed queue": [_QUEUE, _MEMORY, {"ev": "backend_free", "backend": 0}, {**_FREED[2], "backend": 0}],
+    "a free on a queue of a buffer never defined": [_QUEUE, _WRITE_8, {**_FREED[2], "backend": 0}, _WRITE_8],
+    "a free on a queue of weights": [_QUEUE, _WEIGHTS, _WRITE, {**_FREED[2], "backend": 0}],
+    "unknown keys in a late meta": [_QUEUE, {"ev": "meta", "versions": 1}],
+    "unknown keys in a row that is skipped": [_QUEUE, {"ev": "kernel", "write": []}],
+    "unknown keys of an unknown event": [_QUEUE, {"ev": "launch", "write": []}],
+    "unknown keys after an error": [{"ev": "synchronize", "backend": 3}, {"ev": "synchronize", "backend": 3, "k": 1}],
+    "unknown keys before an error": [{"ev": "synchronize", "backend": 3, "k": 1}, {"ev": "synchronize", "backend": 3}],
+    "an unknown key of null": [{**_QUEUE, "k": None}, {**_WRITE, "writes": [{"buffer": 0, "k": None}]}],
+    "the producer's own": [
+        {"ev": "meta", "env": {"k": 1}, "x_": 1, "modules": [{"k": 1}, 5], "x_a": None},
+        {"ev": "note", "attrs": {"k": {"k": 1}}, "sched": 3, "duration": 2, "frames": [4096, {"k": 1}]},
+        {"ev": "kernel", "backend": 0, "reads": [{"x_a": 1}], "picked": [{"x_": 1, "runs": [{"first": 0, "x_b": []}]}]},
+    ],
+    "unknown keys within": [
+        {"ev": "graph", "id": 0, "nodes": [{"read": []}]},
+        {"ev": "graph", "id": 0, "nodes": [{"reads": [{"tensors": 1}]}]},
+        {"ev": "copy_async", "backend": 0, "src": {"k": 1}, "dst": {}},
+        {"ev": "host_access", "picked": [{"run": []}]},
+        {"ev": "host_access", "picked": [{"runs": [{"first": 0, "cuont": 2}]}]},
+        {"ev": "sched", "id": 0, "buffer": 3},
+        {**_MEMORY, "extra": 1},
+    ],
+    "nothing but zero bytes": [_QUEUE, _MEMORY, {**_READ, "reads": [{"buffer": 0, "size": 0}]}],
+    "nothing but what is cut away": [_QUEUE, _MEMORY, {**_READ, "reads": [{"buffer": 0, "offset": 32, "size": 4}]}],
+    "nothing but weights": [_QUEUE, _WEIGHTS, _READ],
+    "nothing but zero bytes of weights": [_QUEUE, _WEIGHTS, {**_READ, "reads": [{"buffer": 0, "size": 0}]}],
+    "nothing but weights cut away": [_QUEUE, _WEIGHTS, {**_READ, "reads": [{"buffer": 0, "offset": 32, "size": 4}]}],
+    "nothing but zero rows of weights": [_QUEUE, _WEIGHTS, _KV, *_look(_of())],
+    "nothing but weights in no place": [_QUEUE, _WEIGHTS, {**_KV, "size": 0}, *_look()],
+    "nothing but dead bytes": [_QUEUE, {**_MEMORY, "size": 0}, {"ev": "buffer_free", "buffer": 0}, _WRITE_8],
+    "nothing but a free": [_QUEUE, _MEMORY, {"ev": "buffer_free", "buffer": 0}],
+    "nothing but frees of nothing": [_QUEUE, {**_MEMORY, "size": 0}, *[{"ev": "buffer_free", "buffer": 0}] * 2],
 }
 
 
@@ -286,7 +419,8 @@ def _like_an_engine(found: oracle.Findings) -> SimpleNamespace:
             for side in ("earlier", "current")
         }
         reports.append(SimpleNamespace(**{key: value for key, value in flat.items() if "." not in key}, **sides))
-    return SimpleNamespace(reports=reports, distinct=found.distinct, warnings=sorted(found.warnings))
+    warnings = [f"{number} rows (first in row {row}: x)" for number, row in found.counted]
+    return SimpleNamespace(reports=reports, distinct=found.distinct, warnings=warnings)
 
 
 def test_the_comparison_notices() -> None:
@@ -333,11 +467,14 @@ def test_the_programs_hold_everything() -> None:
         oddness = "even" if seed % 3 else "odd"
         seen[f"{oddness}, {'racy' if found.reports else 'race free'}"] += 1
         seen.update(f"warning: {kind}" for kind in found.warnings)
+        seen["nothing to judge"] += not found.accessed
         if oddness == "even":
             assert not found.warnings, f"seed {seed}: {found.warnings}"
         for report in found.reports:
             seen[f"race: {report.kind}"] += 1
             seen["report: approx"] += report.approx
+            if found.chosen & {(report.current.row, report.current.access)}:
+                seen[f"race: rows that were {'not' if report.current.approx else 'picked'}"] += 1
             seen["report: in pieces"] += report.bytes < report.hi - report.lo
             seen["report: buffer never defined"] += report.buffer.startswith("?")
             seen["report: tensor never defined"] += "?" in str(report.current.tensor)
@@ -356,6 +493,8 @@ def test_the_programs_hold_everything() -> None:
         *(f"ev: {ev}" for ev, event in oracle.v.EVENTS.items() if event.needs),
         *("after_dst", "host_range", "drains", "synchronous"),
         *("re-recorded event", "graph of 20 nodes", "repeated compute"),
+        *("rows of a graph", "rows of a kernel", "rows of a host access", "two elements", "no runs", "free on a queue"),
+        *("race: rows that were picked", "race: rows that were not", "nothing to judge"),
     ]
     assert not [kind for kind in wanted if seen[kind] < 5], seen
     assert not [kind for kind, count in seen.items() if kind.startswith("report: ") and count < 5], seen
@@ -379,6 +518,18 @@ def _features(events: list[oracle.Event]) -> Iterator[str]:
             yield "graph of 20 nodes"
         if ev == "compute":
             computed[str(event.get("graph"))] += 1
+        if "'by': " in str(event.get("nodes")):
+            yield "rows of a graph"
+        if "'by': " in str((event.get("reads"), event.get("writes"))):
+            yield f"rows of a {str(ev).replace('_', ' ')}"
+        if isinstance(picked := event.get("picked"), list):
+            tensors = [str(element.get("tensor")) for element in picked if isinstance(element, dict)]
+            if len(tensors) > len(set(tensors)):
+                yield "two elements"
+            if any(isinstance(element, dict) and not element.get("runs") for element in picked):
+                yield "no runs"
+        if ev == "buffer_free" and "backend" in event:
+            yield "free on a queue"
         yield from {"after_dst", "host_range", "drains", "synchronous"} & event.keys()
     if max(computed.values(), default=0) >= 5:
         yield "repeated compute"

@@ -25,7 +25,7 @@ from hbtrace.replay.program import END, HOST, PIECE, QUEUE, STEP, Program
 from hbtrace.replay.recording import Pair, Recording, pair_of, record
 from hbtrace.replay.reports import Report, Signature
 from hbtrace.replay.settings import Settings
-from hbtrace.trace.vocabulary import COPIES
+from hbtrace.trace.vocabulary import COPIES, ENDS
 
 Verdict = Literal["live", "dead", "unknown"]
 
@@ -41,6 +41,7 @@ class Consequence:
 
 
 DEAD: Final = Consequence("dead", "all that it can change is overwritten before anybody reads it")
+FREED: Final = Consequence("live", "its memory is freed while it may still be used: the bytes are somebody else's then")
 DOUBTFUL: Final = Consequence("unknown", "an approximate range decides whether what it changes is read")
 
 
@@ -80,7 +81,7 @@ def judge(
     flow = _Flow(recording, victims)
     flow.run()
     return {
-        pair_of(report): flow.verdict(report, its, partial=partial)
+        pair_of(report): FREED if flow.freed(report) else flow.verdict(report, its, partial=partial)
         for report, its in zip(reports, victims, strict=True)
     }
 
@@ -101,6 +102,9 @@ def judge_races(
     told: dict[Signature, list[Verdict]] = {}
     for (canonical, approx), label in labels.items():
         told.setdefault(canonical, []).append(flow.verdict_of(label, approx=approx, partial=partial).verdict)
+    for report in reports:
+        if flow.freed(report):
+            told[report.canonical].append("live")
     return {canonical: worst(verdicts) for canonical, verdicts in told.items()}
 
 
@@ -272,6 +276,10 @@ class _Flow:
         rows = [self._live_rows[bit] for bit in bits if bit in self._live_rows]
         doubtful, untold = (any(told >> bit & 1 for bit in bits) for told in (self._maybe, self._untold))
         return self._come_to(rows, doubtful, untold, approx=approx, partial=partial)
+
+    def freed(self, report: Report) -> bool:
+        """Whether the later side frees the memory."""
+        return self._recording.events[report.current.row] in ENDS
 
     def _come_to(
         self, rows: list[int], doubtful: bool, untold: bool, *, approx: bool, partial: bool

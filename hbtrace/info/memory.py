@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hbtrace.info.records import BufferGroup, Ints
-from hbtrace.trace.columns import ABSENT, RANGE_FIELDS
+from hbtrace.trace.columns import ABSENT, matrix_of
 
 GRAPH_BUDGET: Final = 1 << 20
 """Ranges of graphs remembered; beyond it the oldest graphs are forgotten, and `Memory.partial` is set."""
@@ -112,7 +112,7 @@ class Memory:
             if isinstance(work, int):
                 demand = self._graphs.get(work)
             else:
-                demand = _demand(*(np.frombuffer(key, dtype=np.int64).reshape(-1, len(RANGE_FIELDS)) for key in work))
+                demand = _demand(*map(matrix_of, work))
             found = self._known[work] = {} if demand is None else self._touched(demand)
         return found
 

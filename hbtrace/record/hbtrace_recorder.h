@@ -66,7 +66,20 @@ enum {
 typedef struct {
     int64_t tensor, buffer, offset, size, rows, stride;
     int approx;
+    int64_t by, pitch; /* rows that the content of tensor `by` names, see hbtrace_picked_by */
 } hbtrace_range;
+
+/* Rows: first + j * step + i for 0 <= i < count and 0 <= j < repeat. Use the functions below. */
+typedef struct {
+    int64_t first, count, repeat, step;
+} hbtrace_run;
+
+/* Which rows the content of the index tensor named when the event was issued. Without runs: none. */
+typedef struct {
+    int64_t tensor;
+    const hbtrace_run *runs;
+    size_t run_count;
+} hbtrace_pick;
 
 typedef struct {
     const char *op;
@@ -86,9 +99,20 @@ typedef struct {
     double number;
 } hbtrace_attr;
 
+/* What is loaded where, so that addresses in `frames` can be told by name later. */
+typedef struct {
+    const char *path, *build_id;
+    int64_t base, size;
+} hbtrace_module;
+
 typedef struct {
     int64_t thread, split, ubatch, time;
     const char *site, *label;
+    int64_t duration;          /* ns that the call took */
+    const char *const *frames; /* who called, innermost first: addresses as text, or `file.c:12 function` */
+    size_t frame_count;
+    const hbtrace_pick *picked; /* of compute, kernel and host_access only */
+    size_t pick_count;
 } hbtrace_common;
 
 typedef struct {
@@ -98,6 +122,8 @@ typedef struct {
     const hbtrace_attr *env;
     size_t env_count;
     const char *started_at, *threads, *notes;
+    const hbtrace_module *modules;
+    size_t modules_count;
 } hbtrace_meta_keys;
 
 typedef struct {
@@ -108,6 +134,8 @@ typedef struct {
     int synchronous;
     const char *const *drains;
     size_t drains_count;
+    const char *registry;
+    int64_t queue_of; /* the backend that this queue is inside of: a name, it orders nothing */
 } hbtrace_backend_keys;
 
 typedef struct {
@@ -151,7 +179,7 @@ typedef struct {
 
 static inline hbtrace_range hbtrace_no_range(void) {
     hbtrace_range r = {HBTRACE_NONE, HBTRACE_NONE, HBTRACE_NONE, HBTRACE_NONE, HBTRACE_NONE, HBTRACE_NONE,
-                       HBTRACE_UNSET};
+                       HBTRACE_UNSET, HBTRACE_NONE, HBTRACE_NONE};
     return r;
 }
 
@@ -189,6 +217,31 @@ static inline hbtrace_range hbtrace_approx(hbtrace_range r) {
     return r;
 }
 
+/* Of a tensor's part only the rows that the content of tensor `by` names: row r begins at the part's offset +
+ * r * pitch and has its size. Which rows these are, `picked` of the event says that runs it. */
+static inline hbtrace_range hbtrace_picked_by(hbtrace_range r, int64_t by, int64_t pitch) {
+    r.by = by;
+    r.pitch = pitch;
+    return r;
+}
+
+static inline hbtrace_run hbtrace_rows(int64_t first, int64_t count) {
+    hbtrace_run r = {first, count, HBTRACE_NONE, HBTRACE_NONE};
+    return r;
+}
+
+/* The run `repeat` times, `step` rows from the start of one to the next. */
+static inline hbtrace_run hbtrace_repeated(hbtrace_run r, int64_t repeat, int64_t step) {
+    r.repeat = repeat;
+    r.step = step;
+    return r;
+}
+
+static inline hbtrace_pick hbtrace_pick_rows(int64_t tensor, const hbtrace_run *runs, size_t run_count) {
+    hbtrace_pick p = {tensor, runs, run_count};
+    return p;
+}
+
 /* Attributes. */
 
 static inline hbtrace_attr hbtrace_attr_text(const char *key, const char *value) {
@@ -219,18 +272,25 @@ static inline hbtrace_node hbtrace_node_unset(void) {
 }
 
 static inline hbtrace_common hbtrace_common_unset(void) {
-    hbtrace_common c = {HBTRACE_NONE, HBTRACE_NONE, HBTRACE_NONE, HBTRACE_NONE, NULL, NULL};
+    hbtrace_common c = {HBTRACE_NONE, HBTRACE_NONE, HBTRACE_NONE, HBTRACE_NONE, NULL, NULL,
+                        HBTRACE_NONE, NULL,         0,            NULL,         0};
     return c;
 }
 
+static inline hbtrace_module hbtrace_module_unset(void) {
+    hbtrace_module m = {NULL, NULL, HBTRACE_NONE, HBTRACE_NONE};
+    return m;
+}
+
 static inline hbtrace_meta_keys hbtrace_meta_unset(void) {
-    hbtrace_meta_keys k = {NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, NULL, NULL};
+    hbtrace_meta_keys k = {NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0};
     return k;
 }
 
 static inline hbtrace_backend_keys hbtrace_backend_unset(void) {
     hbtrace_backend_keys k = {NULL, NULL, HBTRACE_UNSET, HBTRACE_UNSET, HBTRACE_UNSET, HBTRACE_UNSET,
-                              NULL, 0,    HBTRACE_UNSET, NULL,          0};
+                              NULL, 0,    HBTRACE_UNSET, NULL,          0,             NULL,
+                              HBTRACE_NONE};
     return k;
 }
 
@@ -295,6 +355,8 @@ int hbtrace_get_direct(hbtrace_recorder *run, hbtrace_range tensor, int inferred
 int hbtrace_tensor_copy(hbtrace_recorder *run, hbtrace_range src, hbtrace_range dst, const hbtrace_common *common);
 int hbtrace_buffer_clear(hbtrace_recorder *run, int64_t buffer, const hbtrace_common *common);
 int hbtrace_buffer_free(hbtrace_recorder *run, int64_t buffer, const hbtrace_common *common);
+/* Ordered on a queue: cudaFreeAsync and its like. */
+int hbtrace_buffer_free_on(hbtrace_recorder *run, int64_t buffer, int64_t backend, const hbtrace_common *common);
 int hbtrace_host_access(hbtrace_recorder *run, const hbtrace_range *reads, size_t read_count,
                         const hbtrace_range *writes, size_t write_count, const hbtrace_common *common);
 
@@ -333,6 +395,8 @@ int hbtrace_ubatch(hbtrace_recorder *run, int64_t sched, int64_t n, int64_t toke
                    const hbtrace_common *common);
 int hbtrace_note(hbtrace_recorder *run, const char *what, const hbtrace_attr *attrs, size_t attr_count,
                  const hbtrace_common *common);
+int hbtrace_note_of(hbtrace_recorder *run, int64_t sched, const char *what, const hbtrace_attr *attrs,
+                    size_t attr_count, const hbtrace_common *common);
 
 #ifdef __cplusplus
 }
@@ -620,8 +684,19 @@ static void hbtr_span(hbtrace_recorder *run, const char *key, const hbtrace_rang
 /* The keys of an event that is about one tensor. */
 static void hbtr_tensor_span(hbtrace_recorder *run, const hbtrace_range *r) {
     if (r->buffer != HBTRACE_NONE) hbtr_bad(run, "tensor", "must be a range of a tensor, not of a buffer");
+    if (r->by != HBTRACE_NONE || r->pitch != HBTRACE_NONE)
+        hbtr_bad(run, "tensor", "must not be rows that an index picks");
     hbtr_needed_id(run, "tensor", r->tensor);
     hbtr_span(run, "tensor", r);
+}
+
+/* Of a range of rows that an index picks: it would count as if it had no `by`. */
+static void hbtr_check_by(hbtrace_recorder *run, const char *key, const hbtrace_range *r) {
+    if (r->buffer >= 0) hbtr_bad(run, key, "has by, which picks rows of a tensor, not of a buffer");
+    if ((r->rows != HBTRACE_NONE && r->rows != 1) || (r->stride != HBTRACE_NONE && r->stride != 0))
+        hbtr_bad(run, key, "has by, which goes without rows and stride");
+    if (r->size == HBTRACE_NONE) hbtr_bad(run, key, "has by, which needs a size");
+    if (r->pitch == HBTRACE_NONE) hbtr_bad(run, key, "has by, which needs a pitch");
 }
 
 static void hbtr_one_range(hbtrace_recorder *run, const char *key, const hbtrace_range *r) {
@@ -629,14 +704,17 @@ static void hbtr_one_range(hbtrace_recorder *run, const char *key, const hbtrace
     hbtr_put(run, "{", 1);
     hbtr_id(run, "tensor", r->tensor);
     hbtr_id(run, "buffer", r->buffer);
+    if (r->by >= 0) hbtr_check_by(run, key, r);
     hbtr_span(run, key, r);
+    hbtr_id(run, "by", r->by);
+    hbtr_int(run, "pitch", r->pitch, 1);
     hbtr_put(run, "}", 1);
 }
 
 static int hbtr_given(const hbtrace_range *r) {
     return r->tensor != HBTRACE_NONE || r->buffer != HBTRACE_NONE || r->offset != HBTRACE_NONE ||
            r->size != HBTRACE_NONE || r->rows != HBTRACE_NONE || r->stride != HBTRACE_NONE ||
-           r->approx != HBTRACE_UNSET;
+           r->approx != HBTRACE_UNSET || r->by != HBTRACE_NONE || r->pitch != HBTRACE_NONE;
 }
 
 static void hbtr_range(hbtrace_recorder *run, const char *key, const hbtrace_range *r, int needed) {
@@ -652,6 +730,48 @@ static void hbtr_ranges(hbtrace_recorder *run, const char *key, const hbtrace_ra
     for (k = 0; k < count; k++) {
         if (k > 0) hbtr_put(run, ",", 1);
         hbtr_one_range(run, key, &ranges[k]);
+    }
+    hbtr_put(run, "]", 1);
+}
+
+static void hbtr_picks(hbtrace_recorder *run, const char *key, const hbtrace_pick *picks, size_t count) {
+    size_t k, j;
+    if (!hbtr_listed(run, key, picks != NULL, count)) return;
+    hbtr_put(run, "[", 1);
+    for (k = 0; k < count; k++) {
+        const hbtrace_run *runs = picks[k].runs;
+        hbtr_puts(run, k > 0 ? ",{" : "{");
+        if (picks[k].tensor < 0) hbtr_bad(run, key, "must name the index tensor");
+        hbtr_id(run, "tensor", picks[k].tensor);
+        if (hbtr_listed(run, "runs", runs != NULL, picks[k].run_count)) {
+            hbtr_put(run, "[", 1);
+            for (j = 0; j < picks[k].run_count; j++) {
+                hbtr_puts(run, j > 0 ? ",{" : "{");
+                if (runs[j].first == HBTRACE_NONE) hbtr_bad(run, key, "has a run without first");
+                hbtr_any_int(run, "first", runs[j].first);
+                hbtr_any_int(run, "count", runs[j].count);
+                hbtr_any_int(run, "repeat", runs[j].repeat);
+                hbtr_any_int(run, "step", runs[j].step);
+                hbtr_put(run, "}", 1);
+            }
+            hbtr_put(run, "]", 1);
+        }
+        hbtr_put(run, "}", 1);
+    }
+    hbtr_put(run, "]", 1);
+}
+
+static void hbtr_modules(hbtrace_recorder *run, const char *key, const hbtrace_module *modules, size_t count) {
+    size_t k;
+    if (!hbtr_listed(run, key, modules != NULL, count)) return;
+    hbtr_put(run, "[", 1);
+    for (k = 0; k < count; k++) {
+        hbtr_puts(run, k > 0 ? ",{" : "{");
+        hbtr_text(run, "path", modules[k].path);
+        hbtr_text(run, "build_id", modules[k].build_id);
+        hbtr_int(run, "base", modules[k].base, 0);
+        hbtr_int(run, "size", modules[k].size, 0);
+        hbtr_put(run, "}", 1);
     }
     hbtr_put(run, "]", 1);
 }
@@ -798,6 +918,12 @@ static void hbtr_meta(hbtrace_recorder *run, const hbtrace_meta_keys *k) {
         hbtr_text(run, "started_at", now);
     hbtr_word(run, "threads", " one ordered ", k->threads);
     hbtr_text(run, "notes", k->notes);
+    hbtr_modules(run, "modules", k->modules, k->modules_count);
+}
+
+/* Whether the event can say which rows an index picked. */
+static int hbtr_picking(const char *ev) {
+    return strcmp(ev, "compute") == 0 || strcmp(ev, "kernel") == 0 || strcmp(ev, "host_access") == 0;
 }
 
 static void hbtr_common(hbtrace_recorder *run, const hbtrace_common *common) {
@@ -816,6 +942,11 @@ static void hbtr_common(hbtrace_recorder *run, const hbtrace_common *common) {
     hbtr_text(run, "label", c->label);
     hbtr_int(run, "thread", thread, 0);
     hbtr_any_int(run, "time", now);
+    hbtr_int(run, "duration", c->duration, 0);
+    hbtr_texts(run, "frames", NULL, c->frames, c->frame_count);
+    if (!hbtr_picking(run->ev) && (c->picked != NULL || c->pick_count > 0))
+        hbtr_bad(run, "picked", "is of compute, kernel and host_access only");
+    hbtr_picks(run, "picked", c->picked, c->pick_count);
 }
 
 /* Writes the line. An event left out would make the trace tell of another run: without memory it ends. */
@@ -1077,6 +1208,8 @@ int hbtrace_backend(hbtrace_recorder *run, int64_t id, const char *name, const h
     hbtr_texts(run, "accepts", NULL, k->accepts, k->accepts_count);
     hbtr_flag(run, "synchronous", k->synchronous);
     hbtr_texts(run, "drains", " set get ", k->drains, k->drains_count);
+    hbtr_text(run, "registry", k->registry);
+    hbtr_id(run, "queue_of", k->queue_of);
     return hbtr_end(run, common);
 }
 
@@ -1253,6 +1386,10 @@ int hbtrace_buffer_free(hbtrace_recorder *run, int64_t buffer, const hbtrace_com
     return hbtr_ids(run, "buffer_free", "buffer", buffer, NULL, 0, common);
 }
 
+int hbtrace_buffer_free_on(hbtrace_recorder *run, int64_t buffer, int64_t backend, const hbtrace_common *common) {
+    return hbtr_ids(run, "buffer_free", "buffer", buffer, "backend", backend, common);
+}
+
 int hbtrace_compute(hbtrace_recorder *run, int64_t backend, int64_t graph, const hbtrace_common *common) {
     return hbtr_ids(run, "compute", "backend", backend, "graph", graph, common);
 }
@@ -1346,7 +1483,13 @@ int hbtrace_ubatch(hbtrace_recorder *run, int64_t sched, int64_t n, int64_t toke
 
 int hbtrace_note(hbtrace_recorder *run, const char *what, const hbtrace_attr *attrs, size_t attr_count,
                  const hbtrace_common *common) {
+    return hbtrace_note_of(run, HBTRACE_NONE, what, attrs, attr_count, common);
+}
+
+int hbtrace_note_of(hbtrace_recorder *run, int64_t sched, const char *what, const hbtrace_attr *attrs,
+                    size_t attr_count, const hbtrace_common *common) {
     HBTR_BEGIN("note");
+    hbtr_id(run, "sched", sched);
     hbtr_text(run, "what", what);
     hbtr_attrs(run, "attrs", attrs, attr_count);
     return hbtr_end(run, common);

@@ -12,7 +12,11 @@ from typing import Any, TypedDict, Unpack
 
 
 class Range(TypedDict, total=False):
-    """Bytes: of a `tensor` from its start, or of a `buffer` from its start; all of it without `size`."""
+    """Bytes: of a `tensor` from its start, or of a `buffer` from its start; all of it without `size`.
+
+    With `by` it is the rows of the tensor that the content of tensor `by` names: row r is `size` bytes at `offset` +
+    r * `pitch`. Which rows, the event says that runs it (`picked`).
+    """
 
     tensor: int
     buffer: int
@@ -21,6 +25,24 @@ class Range(TypedDict, total=False):
     rows: int
     stride: int
     approx: bool
+    by: int
+    pitch: int
+
+
+class Run(TypedDict, total=False):
+    """Rows: `first` + j * `step` + i for 0 <= i < `count` and 0 <= j < `repeat`. Only `first` is needed."""
+
+    first: int
+    count: int
+    repeat: int
+    step: int
+
+
+class Pick(TypedDict, total=False):
+    """The rows that the content of an index tensor named when the event was issued. Without runs: none."""
+
+    tensor: int
+    runs: Sequence[Run | Mapping[str, Any]]
 
 
 class Node(TypedDict, total=False):
@@ -33,14 +55,28 @@ class Node(TypedDict, total=False):
     writes: Sequence[Range]
 
 
+class Module(TypedDict, total=False):
+    """A file that is loaded, so that addresses in `frames` can be told by name later."""
+
+    path: str
+    build_id: str
+    base: int
+    size: int
+
+
 class Common(TypedDict, total=False):
-    """Keys that every event may carry. `thread` and `time` are filled in where they are not given."""
+    """Keys that every event may carry. `thread` and `time` are filled in where they are not given.
+
+    `frames` are who called, innermost first: addresses, or texts such as `file.cpp:12 function`.
+    """
 
     thread: int | None
     split: int | None
     ubatch: int | None
     time: int | None
+    duration: int | None
     site: str | None
+    frames: Iterable[int | str] | None
     label: str | None
 
 
@@ -59,6 +95,7 @@ class SpanCommon(Span, Common, total=False):
 
 
 Ranges = Iterable[Range | Mapping[str, Any]]
+Picks = Iterable[Pick | Mapping[str, Any]]
 
 
 class Events:
@@ -72,25 +109,29 @@ class Events:
     def meta(
         self, *, version: int | None = None, producer: str | None = None, engine: str | None = None,
         engine_version: str | None = None, command: Iterable[str] | None = None, env: Mapping[str, Any] | None = None,
-        started_at: str | None = None, threads: str | None = None, notes: str | None = None, **common: Unpack[Common],
+        started_at: str | None = None, threads: str | None = None, notes: str | None = None,
+        modules: Iterable[Module | Mapping[str, Any]] | None = None, **common: Unpack[Common],
     ) -> int:  # fmt: skip
         """The run. Only as the first event; without it the recorder writes one of its own."""
         return self._event(
             "meta", version=version, producer=producer, engine=engine, engine_version=engine_version, command=command,
-            env=env, started_at=started_at, threads=threads, notes=notes, **common,
+            env=env, started_at=started_at, threads=threads, notes=notes, modules=modules, **common,
         )  # fmt: skip
 
     def backend(
         self, id: int, name: str, *, device: str | None = None, type: str | None = None, async_: bool | None = None,
         events: bool | None = None, integrated: bool | None = None, host_buffer: bool | None = None,
         accepts: Iterable[str] | None = None, synchronous: bool | None = None, drains: Iterable[str] | None = None,
-        **common: Unpack[Common],
+        registry: str | None = None, queue_of: int | None = None, **common: Unpack[Common],
     ) -> int:  # fmt: skip
-        """One in-order queue: a backend instance, a stream. An id in use: that queue ends, this is a new one."""
+        """One in-order queue: a backend instance, a stream. An id in use: that queue ends, this is a new one.
+
+        `queue_of` is the backend that this queue is inside of: a name, it orders nothing.
+        """
         given = {
             "id": id, "name": name, "device": device, "type": type, "async": async_, "events": events,
             "integrated": integrated, "host_buffer": host_buffer, "accepts": accepts, "synchronous": synchronous,
-            "drains": drains,
+            "drains": drains, "registry": registry, "queue_of": queue_of,
         }  # fmt: skip
         return self._event("backend", **given, **common)
 
@@ -164,15 +205,16 @@ class Events:
         """The host writes all of a buffer."""
         return self._event("buffer_clear", buffer=buffer, **common)
 
-    def buffer_free(self, buffer: int, **common: Unpack[Common]) -> int:
-        """All of a buffer is written, then its life ends."""
-        return self._event("buffer_free", buffer=buffer, **common)
+    def buffer_free(self, buffer: int, *, backend: int | None = None, **common: Unpack[Common]) -> int:
+        """All of a buffer is written, then its life ends; on a queue (`cudaFreeAsync`) if `backend` is given."""
+        return self._event("buffer_free", buffer=buffer, backend=backend, **common)
 
     def host_access(
-        self, *, reads: Ranges | None = None, writes: Ranges | None = None, **common: Unpack[Common]
-    ) -> int:
+        self, *, reads: Ranges | None = None, writes: Ranges | None = None, picked: Picks | None = None,
+        **common: Unpack[Common],
+    ) -> int:  # fmt: skip
         """Any other work of the host; a `label` tells what."""
-        return self._event("host_access", reads=reads, writes=writes, **common)
+        return self._event("host_access", reads=reads, writes=writes, picked=picked, **common)
 
     # the queues' accesses
 
@@ -198,15 +240,16 @@ class Events:
             after_dst=after_dst, **common,
         )  # fmt: skip
 
-    def compute(self, backend: int, graph: int, **common: Unpack[Common]) -> int:
-        """The queue runs a graph."""
-        return self._event("compute", backend=backend, graph=graph, **common)
+    def compute(self, backend: int, graph: int, *, picked: Picks | None = None, **common: Unpack[Common]) -> int:
+        """The queue runs a graph. `picked`: which rows its ranges with `by` are, this time."""
+        return self._event("compute", backend=backend, graph=graph, picked=picked, **common)
 
     def kernel(
-        self, backend: int, *, reads: Ranges | None = None, writes: Ranges | None = None, **common: Unpack[Common]
-    ) -> int:
+        self, backend: int, *, reads: Ranges | None = None, writes: Ranges | None = None, picked: Picks | None = None,
+        **common: Unpack[Common],
+    ) -> int:  # fmt: skip
         """Any other work of a queue; a `label` tells what."""
-        return self._event("kernel", backend=backend, reads=reads, writes=writes, **common)
+        return self._event("kernel", backend=backend, reads=reads, writes=writes, picked=picked, **common)
 
     # what orders them
 
@@ -278,10 +321,11 @@ class Events:
         return self._event("ubatch", sched=sched, n=n, tokens=tokens, phase=phase, **common)
 
     def note(
-        self, what: str | None = None, *, attrs: Mapping[str, Any] | None = None, **common: Unpack[Common]
-    ) -> int:
+        self, what: str | None = None, *, attrs: Mapping[str, Any] | None = None, sched: int | None = None,
+        **common: Unpack[Common],
+    ) -> int:  # fmt: skip
         """A step of the engine's own protocol."""
-        return self._event("note", what=what, attrs=attrs, **common)
+        return self._event("note", what=what, attrs=attrs, sched=sched, **common)
 
 
 for _name, _method in list(vars(Events).items()):

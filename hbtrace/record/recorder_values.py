@@ -16,8 +16,12 @@ from hbtrace.trace import vocabulary as v
 Row = dict[str, Any]
 
 _INT64: Final = range(-(2**63), 2**63)
-_LEAST: Final = {"offset": 0, "size": 0, "rows": 1, "stride": 0, "thread": 0, "split": -1, "ubatch": -1, "version": 1}
+_LEAST: Final = {
+    "offset": 0, "size": 0, "rows": 1, "stride": 0, "pitch": 1, "base": 0, "frames": 0, "thread": 0, "split": -1,
+    "ubatch": -1, "duration": 0, "version": 1,
+}  # fmt: skip
 """Of these integers less has no meaning. Ids have -1 for none, where the event can do without."""
+_MODULE_KEYS: Final = {"path": v.STR, "build_id": v.STR, "base": v.INT, "size": v.INT}
 _DEEPEST: Final = 64
 """Levels of an object in `attrs` or `env`. Parsers of JSON refuse what is nested very deeply."""
 _TOO_LONG: Final = 2**1024 - 2**970
@@ -54,6 +58,8 @@ def _value(ev: str, key: str, kind: str, value: Any) -> Any:
     """One value. Its errors begin where the name of the key ends: ` must be ...` or `[2].size must be ...`."""
     if kind in (v.INT, v.ID):
         return _at_least(key, kind, _integer(value))
+    if kind == v.LIST:
+        return _LISTS[key](value)
     known = v.SETS.get((ev, key))
     if kind == v.STRS:
         return _each(value, "texts", _text if known is None else lambda one: _one_of(_text(one), known))
@@ -132,7 +138,46 @@ def _range(value: Any) -> Row:
         raise ValueError(" must name a tensor or a buffer, and one of them only")
     if fitting.get("rows", 1) > 1 and fitting.get("stride", 0) < 1:
         raise ValueError(".rows needs a stride of 1 or more")
+    if fitting.get("by", -1) >= 0:
+        _check_by(fitting)
     return fitting
+
+
+def _check_by(fitting: Row) -> None:
+    """Of a range of rows that an index picks: it would count as if it had no `by`."""
+    if fitting.get("buffer", -1) >= 0:
+        raise ValueError(".by picks rows of a tensor, not of a buffer")
+    if fitting.get("rows", 1) != 1 or fitting.get("stride", 0) != 0:
+        raise ValueError(".by goes without rows and stride")
+    for key in ("size", "pitch"):
+        if key not in fitting:
+            raise ValueError(f".by needs a {key}")
+
+
+def _run(value: Any) -> Row:
+    fitting = _struct(value, "run", v.RUN_KEYS)
+    if "first" not in fitting:
+        raise TypeError(".first is needed")
+    return fitting
+
+
+def _pick(value: Any) -> Row:
+    fitting = _struct(value, "pick", v.PICK_KEYS)
+    if "tensor" not in fitting:
+        raise TypeError(".tensor is needed")
+    if fitting["tensor"] < 0:
+        raise ValueError(f".tensor must be 0 or more, not {fitting['tensor']}")
+    return fitting
+
+
+def _frame(value: Any) -> Any:
+    """An address or a text."""
+    if isinstance(value, str):
+        return kept(str(value))
+    try:
+        return _at_least("frames", v.INT, _integer(value))
+    except TypeError:
+        raise TypeError(f" must be an address or text, not {shown(value)}") from None
 
 
 def _node(value: Any) -> Row:
@@ -209,5 +254,12 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     v.RANGE: _range,
     v.RANGES: lambda value: _each(value, "ranges", _range),
     v.NODES: lambda value: _each(value, "nodes", _node),
+    v.PICKS: lambda value: _each(value, "picks", _pick),
+    v.RUNS: lambda value: _each(value, "runs", _run),
     v.JSON: _object,
 }
+_LISTS: Final[dict[str, Callable[[Any], Any]]] = {
+    "frames": lambda value: _each(value, "addresses and texts", _frame),
+    "modules": lambda value: _each(value, "modules", lambda one: _struct(one, "module", _MODULE_KEYS)),
+}
+"""By key: the vocabulary says of them only that they are lists."""

@@ -18,6 +18,7 @@ from hbtrace.replay.diagnostics import Diagnostics
 from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN, Exercise
 from hbtrace.replay.names import Names
 from hbtrace.replay.objects import Buffer, Tensor, Touched
+from hbtrace.replay.picked import anything_picked, rows_between
 from hbtrace.replay.program import Program, Shape
 from hbtrace.trace.columns import ABSENT, Range
 
@@ -53,15 +54,18 @@ class Resolved:
     """Found again at each use."""
     needs: tuple[int, ...] = ()
     """What it depends on: 2 * id of a tensor, 2 * id + 1 of a buffer."""
-    approx: bool = False
+    approx: bool | None = None
+    """Whether it may be wider than what was touched; None: as the range says."""
+    touches: bool = False
+    """Whether there are bytes there, of a live buffer or a dead one, left out or not."""
 
 
 class Template:
     """An interned list of accesses, numbered from 0: (write, range), and where they lie at present."""
 
     __slots__ = (
-        "_nodes", "accesses", "approx", "effects", "footprints", "generation", "issued", "needs", "origins", "parts",
-        "read_roots", "resolved", "roots", "touching",
+        "_nodes", "accesses", "approx", "chosen", "effects", "footprints", "generation", "issued", "needs", "origins",
+        "parts", "read_roots", "resolved", "roots", "touches", "touching",
     )  # fmt: skip
 
     def __init__(self, accesses: list[tuple[bool, Range]], origins: list[Origin] | None = None) -> None:
@@ -69,10 +73,13 @@ class Template:
         self.origins = origins
         """For a graph: where in it each access stands."""
         self.approx = [bool(r.approx) for _, r in accesses]
+        self.chosen = frozenset(r.by for _, r in accesses if r.by != -1)
+        """Index tensors that choose rows of its ranges."""
         self.roots: list[int] = []
         """The id of each access's root tensor, -1 for bytes of no tensor."""
         self.read_roots: frozenset[int] = frozenset()
         self.issued = -1
+        self.touches = False
         self.resolved: list[Resolved] = []
         self.generation = -1
         self.needs: frozenset[int] = frozenset()
@@ -160,6 +167,8 @@ class Accesses:
         """Bring a template up to date for its use in `row`, and count what that use meets."""
         if template.generation != self._generation:
             self._refresh(template, row)
+        if template.touches:
+            self._exercise.touched = True
         for kind, detail, ident in template.effects:
             self._diagnostics.add(kind, row, detail, ident)
         for touched, (_, lo, hi) in template.touching:
@@ -238,7 +247,11 @@ class Accesses:
         template.parts.clear()
         template.needs = frozenset(key for r in resolved for key in r.needs)
         template.effects = [effect for r in resolved for effect in r.effects]
-        template.approx = [bool(a.approx) or r.approx for (_, a), r in zip(template.accesses, resolved, strict=True)]
+        template.touches = any(r.touches or r.pieces for r in resolved)
+        template.approx = [
+            bool(a.approx) if r.approx is None else r.approx
+            for (_, a), r in zip(template.accesses, resolved, strict=True)
+        ]
         template.touching = [
             (r.buffer.touched, piece)
             for r in resolved
@@ -265,11 +278,24 @@ class Accesses:
         place = self._place(asked, row, out)
         if place is None:
             return out
-        buffer, base, end = place
-        out.buffer = buffer
-        if self.skips(buffer):
-            out.effects = ()
-            return out
+        out.buffer, base, end = place
+        self._fill(out, out.buffer, base, end, asked)
+        if self.skips(out.buffer):
+            out.touches |= bool(out.pieces)
+            out.effects, out.pieces = (), ()
+        return out
+
+    def _fill(self, out: Resolved, buffer: Buffer, base: int, end: int | None, asked: Range) -> None:
+        """Fill in the bytes of a range in a buffer, and whom they name."""
+        if asked.by != -1:
+            if asked.picked is None:  # the event does not say which rows: somewhere in the tensor
+                out.approx, asked = True, asked._replace(offset=0, size=ABSENT)
+            else:
+                out.approx = False
+                self._pick(out, buffer, base + asked.offset, asked)
+                if out.pieces or out.touches:
+                    self._name_roots(asked.tensor, out)
+                return
         lo = base + asked.offset
         if asked.size != ABSENT:
             size = asked.size
@@ -278,15 +304,15 @@ class Accesses:
         else:
             size = 0
         if size <= 0:
-            return out
+            return
         rows, stride = (asked.rows, asked.stride) if asked.rows > 1 and asked.stride >= 1 else (1, 1)
         if buffer.dead:
+            out.touches = True
             out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
         else:
             self._cut(out, buffer, lo, size, rows, stride)
         if asked.tensor != -1 and (out.pieces or buffer.dead):
             self._name_roots(asked.tensor, out)
-        return out
 
     def _place(self, asked: Range, row: int, out: Resolved) -> tuple[Buffer, int, int | None] | None:
         """(buffer, offset in it, end of the tensor or buffer if it has one), None for a range of nothing."""
@@ -333,6 +359,26 @@ class Accesses:
         spans = ((lo + k * stride, lo + k * stride + size) for k in range(first, last + 1))
         cut = ((max(start, least), min(end, most)) for start, end in spans)
         out.pieces = tuple((buffer.space, start, end) for start, end in cut if start < end)
+
+    def _pick(self, out: Resolved, buffer: Buffer, base: int, asked: Range) -> None:
+        """The rows that an index named: of each `size` bytes, `pitch` apart (contract, section 10)."""
+        if not anything_picked(asked):
+            return
+        if buffer.dead:
+            out.touches = True
+            out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
+            return
+        least, most = (_LOWEST, _HIGHEST) if buffer.size is None else (0, buffer.size)
+        found = rows_between(asked, base, least, most, MAX_PIECES)
+        if found.dense:
+            out.effects += ((diagnostics.DENSE, "rows that were picked", 0),)
+            out.approx = True
+        if found.outside is not None:
+            lo, hi = found.outside
+            detail = f"[{lo}, {hi}) of buffer {buffer.ident}, which is [0, {buffer.size})"
+            out.effects += ((diagnostics.CUT, detail, 0),)
+        cut = ((max(lo, least), min(hi, most)) for lo, hi in found.spans)
+        out.pieces = tuple((buffer.space, lo, hi) for lo, hi in cut if lo < hi)
 
     def _name_roots(self, ident: int, out: Resolved) -> None:
         """A view's root counts as used where the view's bytes are."""

@@ -15,7 +15,7 @@ from hbtrace.replay.diagnostics import Diagnostics
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.settings import Settings
 from hbtrace.trace.columns import ABSENT, Columns, Ranges
-from hbtrace.trace.problems import value_problems
+from hbtrace.trace.problems import unknown_keys, value_problems
 from hbtrace.trace.vocabulary import COLUMNS, EVENTS, INT, OWN, RANGE, SETS, STR
 
 
@@ -43,6 +43,7 @@ class BatchRows:
         self._buffer_id = columns.ints("buffer", -1)
         self._ranges: dict[str, Ranges] = {}
         self._needed = _Needed(self)
+        self._breach: tuple[int, str] | None
         self._value_findings(batch)
         self.exercise.label(columns.pairs("ev", "label"))
         self.exercise.splits.update(columns.distinct("split"))
@@ -60,11 +61,21 @@ class BatchRows:
         return found
 
     def _value_findings(self, batch: pa.RecordBatch) -> None:
-        events = self._columns.strings("ev")
         for row, problem in value_problems(batch):
-            if events[row] == "meta" and self._first + row:
-                continue  # it counts for nothing, and so do its values
-            self.diagnostics.add(diagnostics.VALUE, self._first + row, problem)
+            if self._counts(row):
+                self.diagnostics.add(diagnostics.VALUE, self._first + row, problem)
+        self._breach = None
+        for row, problem in unknown_keys(batch):
+            if not self._counts(row):
+                continue
+            if self.settings.strict:
+                self._breach = row, problem  # the rows before it may have errors of their own
+                break
+            self.diagnostics.add(diagnostics.KEY, self._first + row, problem)
+
+    def _counts(self, row: int) -> bool:
+        """Not so a `meta` that is not the first event, and nor do its keys and values."""
+        return not self._first + row or self._columns.strings("ev")[row] != "meta"
 
     def presence(self, key: str) -> tuple[Sequence[Any], Any]:
         """A column by row, and what stands in it where the key is absent."""

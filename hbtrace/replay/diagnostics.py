@@ -12,6 +12,7 @@ from hbtrace.errors import TraceError
 
 SKIPPED: Final = "skipped"
 VALUE: Final = "value"
+KEY: Final = "key"
 LATE_META: Final = "late meta"
 CUT: Final = "cut"
 NOTHING: Final = "nothing"
@@ -24,12 +25,13 @@ FREED_BACKEND: Final = "freed backend"
 USE_AFTER_FREE: Final = "use-after-free"
 HOST_NAME: Final = "HOST"
 
-STRICT: Final = frozenset({SKIPPED, CUT, BACKEND, BUFFER, TENSOR, GRAPH, USE_AFTER_FREE, HOST_NAME})
+STRICT: Final = frozenset({SKIPPED, KEY, CUT, BACKEND, BUFFER, TENSOR, GRAPH, USE_AFTER_FREE, HOST_NAME})
 _UNDEFINED: Final = frozenset({BACKEND, BUFFER, TENSOR, GRAPH})
 
 _SENTENCES: Final = {
     SKIPPED: "{rows} skipped: the event is unknown or lacks a key it cannot do without",
     VALUE: "{rows} with a value of the wrong type or of no known meaning: its default counts instead",
+    KEY: "{rows} with a key that nobody reads",
     LATE_META: "{rows} with a `meta` that is not the first event: it counts for nothing",
     CUT: "{rows} with a range that leaves its buffer: the range is cut to the buffer",
     NOTHING: "{rows} with a range that touches nothing: a tensor without a buffer, or neither a tensor nor a buffer",
@@ -41,6 +43,7 @@ _SENTENCES: Final = {
 
 _BREACHES: Final = {
     SKIPPED: "{detail}: the row cannot be replayed",
+    KEY: "{detail}",
     CUT: "the range {detail}, leaves its buffer",
     **dict.fromkeys(_UNDEFINED, "{detail} is used before any definition"),
     USE_AFTER_FREE: "use-after-free: {detail} is used after it was freed",
@@ -82,6 +85,11 @@ class Diagnostics:
         """Rows of a kind; for undefined ids the number of ids."""
         tally = self._tallies.get(kind)
         return 0 if tally is None else len(tally.idents) if kind in _UNDEFINED else tally.count
+
+    def first(self, kind: str) -> str:
+        """What was met first of a kind, empty for nothing."""
+        tally = self._tallies.get(kind)
+        return "" if tally is None else f"first in row {tally.row}: {tally.detail}"
 
     def sentences(self) -> list[str]:
         """One sentence a kind, by the row in which the kind was first met."""

@@ -45,6 +45,8 @@ class Exercise:
     buffers: set[str] = field(default_factory=set)
     labels: set[str] = field(default_factory=set)
     """Labels of accesses, as reports have them."""
+    touched: bool = False
+    """Some row touched a byte, in a live buffer or a dead one, left out or not."""
     splits: set[int] = field(default_factory=set)
     ubatch_numbers: set[int] = field(default_factory=set)
 

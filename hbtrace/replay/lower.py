@@ -22,10 +22,13 @@ from hbtrace.replay.objects import Backend, Buffer
 from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
 from hbtrace.replay.settings import Settings
 from hbtrace.replay.windows import Windows
+from hbtrace.trace.columns import Run
 from hbtrace.trace.vocabulary import EVENTS, Event
 
 _CACHED_TEMPLATES: Final = 1 << 15
 _CACHED_GRAPHS: Final = 64
+_CACHED_PICKS: Final = 64
+"""Templates of graphs and kernels with the rows that were picked: each is as large as its graph."""
 
 
 @dataclass(slots=True)
@@ -54,6 +57,7 @@ class Lowering(Definitions):
         self._free_slots: list[int] = []
         self._slot_count = 0
         self._interned: dict[tuple[bytes, bytes], Template] = {}
+        self._picked: dict[tuple[Template, tuple[tuple[int, tuple[Run, ...]], ...]], Template] = {}
         self._buffer_template = Template([])
         self._code: list[int] = []
         self._templates: dict[int, Template] = {}
@@ -73,10 +77,13 @@ class Lowering(Definitions):
         """The program of the next batch, in as many parts as it takes to keep the footprints in hand few."""
         self._load(batch)
         self._templates = {}
-        for row, ev in enumerate(self._columns.strings("ev")):
+        last, problem = self._breach or (self._columns.length, "")
+        for row, ev in enumerate(self._columns.strings("ev")[:last]):
             self._lower_row(row, ev)
             if self._accesses.full:
                 yield self._take()
+        if self._breach is not None:
+            self.diagnostics.add(diagnostics.KEY, self._first + last, problem)
         yield self._end()
 
     def _lower_row(self, row: int, ev: str | None) -> None:
@@ -108,6 +115,7 @@ class Lowering(Definitions):
             self._interned.clear()
         if len(self._graph_templates) > _CACHED_GRAPHS:
             self._graph_templates.clear()
+            self._picked.clear()
             self._windows.forget_graphs()
 
     @property
@@ -138,9 +146,27 @@ class Lowering(Definitions):
             accesses = [] if reads is None else [(READS, r) for r in lists(reads).get(row)]
             accesses += [] if writes is None else [(WRITES, r) for r in lists(writes).get(row)]
             found = self._interned[key] = Template(accesses)
+        if found.chosen:
+            found = self._with_picked(found, row)
         at = self._first + row
         self._templates[at] = found
         self._accesses.use(found, at)
+        return found
+
+    def _with_picked(self, template: Template, row: int) -> Template:
+        """A template whose ranges have the rows that the event says were picked (contract, section 10)."""
+        picked = self._columns.picked(row) if "picked" in EVENTS[self._columns.strings("ev")[row] or ""].keys else {}
+        said = tuple((by, picked[by]) for by in sorted(template.chosen) if by in picked)
+        if not said:
+            return template
+        found = self._picked.get((template, said))
+        if found is None:
+            if len(self._picked) >= _CACHED_PICKS:
+                self._picked.clear()
+            accesses = [
+                (write, r if r.by == -1 else r._replace(picked=picked.get(r.by))) for write, r in template.accesses
+            ]
+            found = self._picked[template, said] = Template(accesses, template.origins)
         return found
 
     def _host(self, row: int, template: Template, number: int) -> None:
@@ -197,18 +223,24 @@ class Lowering(Definitions):
         """Write a whole buffer. Of a dead one it is a use after free: to end it always, else if there are bytes."""
         at, footprint = self._first + row, -1
         buffer = self._accesses.buffer(self._buffer_id[row], at)
+        queue = self._queue(row) if "backend" in event.keys and self._backend_id[row] != -1 else None
         if (drains := event.accesses[0].drains) is not None:
             self._drain(row, buffer, drains)
         self._templates[at] = self._buffer_template
+        pieces = self._accesses.whole(buffer)
+        self.exercise.touched |= bool(pieces)
         if not self._accesses.skips(buffer):
-            pieces = self._accesses.whole(buffer)
             if buffer.touched is not None:
                 self.diagnostics.add(diagnostics.BUFFER, at, f"buffer {buffer.ident}", buffer.ident)
             if not buffer.dead:
                 footprint = self._accesses.passing_footprint(pieces, write=WRITES)
             elif pieces or event.ends:
                 self.diagnostics.add(diagnostics.USE_AFTER_FREE, at, f"buffer {buffer.ident}", buffer.ident)
-        self._code += (HOST, self._thread_actor(row), 0, footprint, at)
+        if queue is None:
+            self._code += (HOST, self._thread_actor(row), 0, footprint, at)
+        else:  # ordered on a queue, as work of its own
+            self._queued(row, queue, footprint)
+            self._settle(row, queue)
         if event.ends and not buffer.dead:
             buffer.dead = True
             self._accesses.buffer_changed(buffer.ident)
@@ -242,6 +274,7 @@ class Lowering(Definitions):
             self.exercise.issued += 1
             self.diagnostics.add(diagnostics.GRAPH, at, f"graph {ident}", ident)
         else:
+            template = self._with_picked(template, row) if template.chosen else template
             self._templates[at] = template
             self._accesses.use(template, at)
             self._note_issue(EVENTS["compute"], template, row)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from hbtrace.replay.clocks import Clocks, Order
+from hbtrace.replay.diagnostics import SKIPPED
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.kernel import Hit, Kernel, new_kernel
 from hbtrace.replay.lower import Lowering
@@ -121,6 +122,16 @@ class Session:
     def warnings(self) -> list[str]:
         """One sentence a kind, of what was met so far."""
         return self._lowering.diagnostics.sentences()
+
+    @property
+    def nothing(self) -> str:
+        """Why there is nothing to judge: no row made an access. Empty where there is (contract, section 10)."""
+        if self.exercise.touched:
+            return ""
+        skipped = self._lowering.diagnostics.count(SKIPPED)
+        told = f"; {skipped:,} skipped ({self._lowering.diagnostics.first(SKIPPED)})" if skipped else ""
+        rows = "its one row makes no access" if self.rows == 1 else f"none of its {self.rows:,} rows makes an access"
+        return f"nothing to judge: {rows}{told}"
 
     @property
     def exercise(self) -> Exercise:

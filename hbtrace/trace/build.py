@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.jsontext import dumps
-from hbtrace.trace.schema import NODE_TYPE, RANGE_TYPE, SCHEMA
+from hbtrace.trace.schema import SCHEMA, STRUCTS
 
 Unfit = dict[int, Any]
 """What did not fit, by position; None is an explicit null."""
@@ -28,8 +28,7 @@ _WORDS: Final = pa.dictionary(pa.int32(), pa.string())
 _NULLS_KEPT: Final = 1 << 16
 
 ROW_TYPES: Final[dict[str, pa.DataType]] = {key: SCHEMA.field(key).type for key in v.COLUMNS}
-_RANGE_TYPES: Final = {field.name: field.type for field in RANGE_TYPE}
-_NODE_TYPES: Final = {field.name: field.type for field in NODE_TYPE}
+_FIELD_TYPES: Final = {kind: {field.name: field.type for field in type_} for kind, (_, type_) in STRUCTS.items()}
 
 
 def build(kind: str, values: Sequence[Any], type_: pa.DataType) -> tuple[pa.Array, Unfit]:
@@ -44,7 +43,7 @@ def build(kind: str, values: Sequence[Any], type_: pa.DataType) -> tuple[pa.Arra
         return _lists(kind, values, type_)
     if kind == v.RANGE:
         unfit = {row: value for row, value in enumerate(values) if not isinstance(value, dict)}
-        return _structs(_without(values, unfit), v.RANGE_KEYS, RANGE_TYPE), unfit
+        return _structs(_without(values, unfit), kind), unfit
     return _struct_lists(kind, values)
 
 
@@ -181,18 +180,17 @@ def _lists(kind: str, values: Sequence[Any], type_: pa.DataType) -> tuple[pa.Arr
 
 
 def _struct_lists(kind: str, values: Sequence[Any]) -> tuple[pa.Array, Unfit]:
-    """Lists of ranges or nodes. Every element has its place: null stays null, what is no object is kept raw."""
+    """Lists of objects. Every element has its place: null stays null, what is no object is kept raw."""
     unfit = {}
     if set(map(type, values)) != {list}:
         unfit = {place: value for place, value in enumerate(values) if not isinstance(value, (list, tuple))}
         values = _without(values, unfit)
     elements = list(chain.from_iterable(filter(None, values)))
-    keys, type_ = (v.RANGE_KEYS, RANGE_TYPE) if kind == v.RANGES else (v.NODE_KEYS, NODE_TYPE)
-    return pa.ListArray.from_arrays(_offsets(values), _structs(elements, keys, type_)), unfit
+    return pa.ListArray.from_arrays(_offsets(values), _structs(elements, kind)), unfit
 
 
-def _structs(elements: Sequence[Any], keys: Mapping[str, str], type_: pa.StructType) -> pa.StructArray:
-    count = len(elements)
+def _structs(elements: Sequence[Any], kind: str) -> pa.StructArray:
+    count, (keys, type_), types = len(elements), STRUCTS[kind], _FIELD_TYPES[kind]
     raw: dict[int, Any] = {}
     absent = None
     objects = elements
@@ -200,7 +198,6 @@ def _structs(elements: Sequence[Any], keys: Mapping[str, str], type_: pa.StructT
         raw = {p: one for p, one in enumerate(elements) if one is not None and not isinstance(one, dict)}
         objects = [one if isinstance(one, dict) else {} for one in elements]
         absent = pa.array([one is None for one in elements], pa.bool_())
-    types = _RANGE_TYPES if type_ == RANGE_TYPE else _NODE_TYPES
     columns, extras = build_columns(objects, keys, types)
     children = [columns[key] if key in columns else nulls(count, types[key]) for key in keys]
     extra = extra_column({**extras, **raw}, count)

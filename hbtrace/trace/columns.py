@@ -18,9 +18,9 @@ from hbtrace.trace.vocabulary import EVENTS
 ABSENT: Final = -(2**63)
 """Stands for an absent number where -1 is a value (`size`)."""
 
-RANGE_FIELDS: Final = ("tensor", "buffer", "offset", "size", "rows", "stride", "approx")
 _DEFAULTS: Final = {"tensor": -1, "buffer": -1, "offset": 0, "size": ABSENT, "rows": 1, "stride": 0, "approx": 0}
-_WIDTH: Final = len(RANGE_FIELDS) * 8
+_BY: Final = {"by": -1, "pitch": 0}
+"""Looked at only where a range of the batch has them: hardly any does, and each costs in every key."""
 _FEW: Final = 32
 
 
@@ -34,28 +34,56 @@ class Range(NamedTuple):
     rows: int
     stride: int
     approx: int
+    by: int = -1
+    pitch: int = 0
+    picked: tuple[Run, ...] | None = None
+    """Rows that the index `by` named when the event was issued; None where the event does not say."""
+
+
+Run = tuple[int, int, int, int]
+"""(first, count, repeat, step): the rows first + j * step + i for i < count and j < repeat."""
 
 
 class Ranges:
     """Lists of ranges, one list a row of some column."""
 
-    __slots__ = ("_bounds", "_bytes", "_matrix", "_places", "present")
+    __slots__ = ("_bounds", "_bytes", "_mark", "_matrix", "_places", "present")
 
     def __init__(self, matrix: npt.NDArray[np.int64], bounds: list[int], present: Sequence[bool] | None) -> None:
+        width = matrix.shape[1]
         self._bytes = matrix.tobytes()
         self._matrix = matrix
         self._bounds = bounds
-        self._places = [bound * _WIDTH for bound in bounds]
+        self._places = [bound * width * 8 for bound in bounds]
+        self._mark = b"" if width == len(_DEFAULTS) else b"by"
         self.present = present
         """For a column of single ranges: whether the row has one. None: every row."""
 
     def key(self, row: int) -> bytes:
         """Bytes that are equal for equal lists."""
-        return self._bytes[self._places[row] : self._places[row + 1]]
+        return self._bytes[self._places[row] : self._places[row + 1]] + self._mark
+
+    def matrix(self, row: int) -> npt.NDArray[np.int64]:
+        """The ranges of a row, a line each, in the order of `Range`."""
+        return self._matrix[self._bounds[row] : self._bounds[row + 1]]
 
     def get(self, row: int) -> list[Range]:
-        lo, hi = self._bounds[row], self._bounds[row + 1]
-        return [Range(*values) for values in self._matrix[lo:hi].tolist()]
+        return [_sensible(Range(*values)) for values in self.matrix(row).tolist()]
+
+
+def matrix_of(key: bytes) -> npt.NDArray[np.int64]:
+    """The ranges of which `Ranges.key` is the key, a line of seven integers each."""
+    width = len(_DEFAULTS) if len(key) % 8 == 0 else len(_DEFAULTS | _BY)
+    return unchosen(np.frombuffer(key[: len(key) // 8 * 8], dtype=np.int64).reshape(-1, width))
+
+
+def unchosen(matrix: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Ranges in seven integers each; one whose rows an index chooses is its whole tensor."""
+    if matrix.shape[1] == len(_DEFAULTS):
+        return matrix
+    matrix, chosen = matrix.copy(), matrix[:, 7] != -1
+    matrix[chosen, 2], matrix[chosen, 3] = 0, ABSENT
+    return matrix[:, : len(_DEFAULTS)]
 
 
 class Nodes(NamedTuple):
@@ -184,7 +212,24 @@ class Columns:
         """All reads and all writes of the graph defined at `row`, whatever node they belong to."""
         nodes = self.batch.column("nodes").slice(row, 1).flatten().drop_null()
         (reads, listed), (writes, too) = (_range_matrix(nodes.field(key).flatten()) for key in ("reads", "writes"))
-        return reads[listed], writes[too]
+        return unchosen(reads[listed]), unchosen(writes[too])
+
+    def picked(self, row: int) -> dict[int, tuple[Run, ...]]:
+        """What an event says of index tensors' content: by tensor. One with a run without `first` is left out."""
+        column = self.batch.column("picked")
+        if column.null_count == self.length or not column[row].is_valid:
+            return {}
+        found: dict[int, tuple[Run, ...]] = {}
+        for pick in column[row].as_py():
+            runs = None if pick is None else [run for run in pick["runs"] or () if run is not None]
+            if runs is None or pick["tensor"] is None:
+                continue
+            if any(run["first"] is None for run in runs):
+                continue
+            found[pick["tensor"]] = tuple(
+                (run["first"], *(_or(run[key], default) for key, default in _RUN_DEFAULTS.items())) for run in runs
+            )
+        return found
 
     def nodes(self, row: int) -> Nodes:
         """The nodes of the graph defined at `row`."""
@@ -202,6 +247,21 @@ class Columns:
             if known[k]
         )
         return Nodes(marks, listed)
+
+
+_RUN_DEFAULTS: Final = {"count": 1, "repeat": 1, "step": 0}
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _sensible(asked: Range) -> Range:
+    """Without a `by` that means nothing (`problems.by_nothing` says why, and counts it)."""
+    if asked.by == -1:
+        return asked if not asked.pitch else asked._replace(pitch=0)
+    whole = asked.rows == 1 and asked.stride == 0 and asked.buffer == -1
+    return asked if whole and asked.size != ABSENT and asked.pitch >= 1 else asked._replace(by=-1, pitch=0)
 
 
 def _words(value: Any) -> str:
@@ -224,11 +284,13 @@ def _integers(column: pa.Array, default: int) -> npt.NDArray[np.int64]:
 
 
 def _matrix(columns: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    return np.ascontiguousarray(np.column_stack(columns)) if columns[0].size else np.empty((0, 7), dtype=np.int64)
+    if not columns[0].size:
+        return np.empty((0, len(columns)), dtype=np.int64)
+    return np.ascontiguousarray(np.column_stack(columns))
 
 
 def _range_matrix(structs: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """(n, 7) integers, and which of the n are ranges at all: neither null nor a value that is no object."""
+    """(n, 7 or 9) integers, and which of the n are ranges at all: neither null nor a value that is no object."""
     whole = np.ones(len(structs), dtype=bool)
     if structs.null_count:
         whole = structs.is_valid().to_numpy(zero_copy_only=False)
@@ -237,12 +299,13 @@ def _range_matrix(structs: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray
         # The reader keeps an element that is no object as its raw JSON text: it is no listed range.
         objects = [text is None or text.lstrip().startswith("{") for text in extra.to_pylist()]
         whole = whole & np.array(objects, dtype=bool)
-    return _matrix([_integers(structs.field(name), default) for name, default in _DEFAULTS.items()]), whole
+    fields = _DEFAULTS if structs.field("by").null_count == len(structs) else _DEFAULTS | _BY
+    return _matrix([_integers(structs.field(name), default) for name, default in fields.items()]), whole
 
 
 def _range_lists(column: pa.Array) -> Ranges:
     if column.null_count == len(column):
-        return Ranges(np.empty((0, 7), dtype=np.int64), [0] * (len(column) + 1), None)
+        return Ranges(np.empty((0, len(_DEFAULTS)), dtype=np.int64), [0] * (len(column) + 1), None)
     matrix, whole = _range_matrix(column.flatten())  # flatten leaves out what stands under null lists
     lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.concatenate(([0], np.cumsum(lengths)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -21,18 +21,13 @@ from hbtrace.trace.build import ROW_TYPES, Unfit, build, extra_column, keep, nul
 from hbtrace.trace.expand import check_expansion
 from hbtrace.trace.jsontext import loads
 from hbtrace.trace.rows import kept, kept_of_element
-from hbtrace.trace.schema import NODE_TYPE, RANGE_TYPE, SCHEMA
+from hbtrace.trace.schema import SCHEMA, STRUCTS
 
 Extras = dict[int, dict[str, Any]]
 
 _FAILED: Final = (pa.ArrowException, ValueError, OverflowError, TypeError)
-_JSON_KEYS: Final = {key for event in v.EVENTS.values() for key, kind in event.keys.items() if kind == v.JSON}
+_JSON_KEYS: Final = {key for event in v.EVENTS.values() for key, kind in event.keys.items() if kind in v.KEPT}
 _ELEMENT: Final = {v.INTS: v.INT, v.STRS: v.STR}
-_STRUCT: Final[dict[str, tuple[Mapping[str, str], pa.StructType]]] = {
-    v.RANGE: (v.RANGE_KEYS, RANGE_TYPE),
-    v.RANGES: (v.RANGE_KEYS, RANGE_TYPE),
-    v.NODES: (v.NODE_KEYS, NODE_TYPE),
-}
 
 
 def check_names(schema: pa.Schema) -> str | None:
@@ -66,7 +61,7 @@ def _fit_fields(
     """The canonical columns and `extra` of a row (struct None) or of the structs of a kind."""
     keys, types = (v.COLUMNS, ROW_TYPES)
     if struct is not None:
-        keys, type_ = _STRUCT[struct]  # type: ignore[assignment]
+        keys, type_ = STRUCTS[struct]
         types = {field.name: field.type for field in type_}
     fitted: dict[str, pa.Array] = {}
     extras: Extras = {}
@@ -214,7 +209,7 @@ def _one_of_list(column: pa.Array) -> tuple[pa.Array, Unfit] | None:
 
 
 def _structs(kind: str, column: pa.StructArray) -> pa.StructArray:
-    type_ = _STRUCT[kind][1]
+    type_ = STRUCTS[kind][1]
     if column.type.equals(type_):
         return column
     fields = [(column.type.field(index).name, column.field(index)) for index in range(column.type.num_fields)]

@@ -1,12 +1,14 @@
-"""Values of the wrong type, and values that a named set does not know: found in a batch, counted by the replay.
+"""Values of the wrong type, values that a named set does not know, keys that nobody reads: found in a batch, counted by
+the replay.
 
-They are no errors: the first count as absent, the second as the default. Only keys that belong to the row's event
-count; any other key is somebody else's and survives untouched. Costs next to nothing where there is nothing to find.
+Values are no errors: the first count as absent, the second as the default. An unknown key is one in strict mode; it
+survives untouched. Costs next to nothing where there is nothing to find.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.jsontext import dumps
 from hbtrace.trace.rows import kept, kept_of_element, present
+from hbtrace.trace.schema import STRUCTS
 
 Problem = tuple[int, str]
 """(row in the batch, what is wrong)"""
@@ -24,8 +27,11 @@ Problem = tuple[int, str]
 _WANTED: Final = {
     v.INT: "integer", v.ID: "integer", v.BOOL: "boolean", v.STR: "string", v.INTS: "list of integers",
     v.STRS: "list of strings", v.RANGE: "range", v.RANGES: "list of ranges", v.NODES: "list of nodes", v.JSON: "object",
+    v.PICKS: "list of picks", v.RUNS: "list of runs", v.LIST: "list",
 }  # fmt: skip
 _LONGEST: Final = 40
+_ALIKE: Final = 0.6
+_ELEMENT: Final = {v.RANGE: "range", v.RANGES: "range", v.NODES: "node", v.PICKS: "pick", v.RUNS: "run"}
 
 
 def value_problems(batch: pa.RecordBatch) -> list[Problem]:
@@ -48,9 +54,14 @@ class _Events:
         words = [*self._words, None]
         return list(map(words.__getitem__, self._column.indices.fill_null(-1).to_numpy(zero_copy_only=False).tolist()))
 
-    def rows(self, ev: str) -> list[int] | None:
-        """The rows of one event; None where the batch has none. A foreign dictionary may hold a word twice."""
-        codes = [code for code, word in enumerate(self._words) if word == ev]
+    @property
+    def words(self) -> set[str | None]:
+        """The words of the dictionary; some may be unused."""
+        return set(self._words)
+
+    def rows(self, *evs: str) -> list[int] | None:
+        """The rows of these events; None where the batch has none. A foreign dictionary may hold a word twice."""
+        codes = [code for code, word in enumerate(self._words) if word in evs]
         if not codes:
             return None
         indices = self._column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -74,8 +85,8 @@ def _wrong_types(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:
 
 def _fits(kind: str, value: Any) -> bool:
     """Whether a value is in `extra` for another reason than its type: null, and null elements, count as absent."""
-    if kind == v.JSON:
-        return value is None or isinstance(value, dict)
+    if kind in v.KEPT:
+        return value is None or isinstance(value, dict if kind == v.JSON else list)
     if kind in (v.INTS, v.STRS) and isinstance(value, list):
         return all(one is None or _fits_element(kind, one) for one in value)
     return value is None
@@ -112,42 +123,138 @@ def _quoted(word: str) -> str:
 
 
 def _inside_structs(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:
-    """Ranges and nodes have an `extra` of their own."""
+    """Ranges, nodes and picks have an `extra` of their own; and of some the values together make no sense."""
     for key, kind in v.COLUMNS.items():
-        if kind not in (v.RANGE, v.RANGES, v.NODES):
+        if kind not in STRUCTS:
+            continue
+        column = batch.column(key)
+        if column.null_count == len(column) or not _worth_a_look(column, kind):
+            continue
+        for row, value in present(column):
+            if key in events.keys(row):
+                for problem in _of_structs([value] if kind == v.RANGE else value, kind):
+                    yield row, f"{problem} `{key}` of `{events.of[row]}`"
+
+
+def _worth_a_look(column: pa.Array, kind: str) -> bool:
+    """Whether anything in a column of objects can be wrong."""
+    structs = column if kind == v.RANGE else column.flatten()
+    extra = structs.field("extra")
+    if extra.null_count < len(extra) or kind == v.RUNS:
+        return True
+    if kind in (v.RANGE, v.RANGES):
+        return bool(structs.field("by").null_count < len(structs))
+    inner = ((name, of) for name, of in STRUCTS[kind][0].items() if of in STRUCTS)
+    return any(_worth_a_look(structs.field(name), of) for name, of in inner)
+
+
+def _of_structs(structs: list[Any], kind: str) -> Iterator[str]:
+    keys, _ = STRUCTS[kind]
+    for struct in structs:
+        if struct is None:
+            continue
+        extra = {} if struct["extra"] is None else kept_of_element(struct["extra"])
+        if not isinstance(extra, dict):
+            yield f"an element that is no {_ELEMENT[kind]} in"
+            continue
+        for key, value in extra.items():
+            if key in keys and not _fits(keys[key], value):
+                yield f"`{key}` that is no {_wanted(keys[key], value)} in"
+        if kind in (v.RANGE, v.RANGES) and (why := by_nothing(struct)):
+            yield f"`by` {why} in"
+        elif kind == v.RUNS and struct["first"] is None:
+            yield "a run without `first` in"
+        for key, inner in keys.items():
+            if inner in STRUCTS and struct[key]:
+                for problem in _of_structs(struct[key], inner):
+                    yield f"{problem} `{key}` in"
+
+
+def by_nothing(asked: Mapping[str, Any]) -> str:
+    """Why the `by` of a range counts as absent (contract, section 10); empty where it counts, or there is none."""
+    if asked["by"] in (None, -1):
+        return ""
+    if asked["rows"] not in (None, 1) or asked["stride"] not in (None, 0):
+        return "with `rows` or `stride`"
+    if asked["buffer"] not in (None, -1):
+        return "with `buffer`"
+    if asked["size"] is None:
+        return "without `size`"
+    return "" if (asked["pitch"] or 0) >= 1 else "without a `pitch` of 1 or more"
+
+
+def unknown_keys(batch: pa.RecordBatch) -> list[Problem]:
+    """Keys that are not known on their event, range, node or pick, each with the nearest that is."""
+    events = _Events(batch)
+    found = [*_misplaced(batch, events), *_unknown_in_extra(batch, events), *_unknown_in_structs(batch, events)]
+    found.sort(key=lambda problem: problem[0])
+    return found
+
+
+def _misplaced(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:
+    """Columns of one event that a row of another one fills."""
+    for key in v.COLUMNS:
+        column = batch.column(key)
+        if key == "ev" or key in v.COMMON or column.null_count == len(column):
+            continue
+        words = {ev for ev in events.words if ev in v.EVENTS and key not in v.EVENTS[ev].keys}
+        rows = events.rows(*words) if words else None
+        if rows is None:
+            continue
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        yield from ((row, _unknown(key, str(events.of[row]))) for row in rows if there[row])
+
+
+def _unknown_in_extra(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:
+    for row, text in present(batch.column("extra")):
+        ev = events.of[row]
+        if ev not in v.EVENTS:
+            continue
+        known = events.keys(row)
+        for key, value in kept(text).items():
+            # A null is absent; what stands in a column as well was told there already.
+            if key not in known and value is not None and not key.startswith(v.OWN_KEYS):
+                yield row, _unknown(key, ev)
+
+
+def _unknown(key: str, ev: str) -> str:
+    return f"`{ev}` has no key `{key}`{_nearest(key, {**v.EVENTS[ev].keys, **v.COMMON})}"
+
+
+def _nearest(key: str, known: Mapping[str, str]) -> str:
+    near = get_close_matches(key, known, 1, _ALIKE)
+    return f" (did you mean `{near[0]}`?)" if near else ""
+
+
+def _unknown_in_structs(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:
+    for key, kind in v.COLUMNS.items():
+        if kind not in STRUCTS:
             continue
         column = batch.column(key)
         if column.null_count == len(column) or not _has_extra(column, kind):
             continue
         for row, value in present(column):
             if key in events.keys(row):
-                structs = [value] if kind == v.RANGE else value
-                node = kind == v.NODES
-                for problem in _of_structs(structs, node=node):
-                    yield row, f"{problem} `{key}` of `{events.of[row]}`"
+                for what in _unknown_of([value] if kind == v.RANGE else value, kind):
+                    yield row, f"{what} in `{key}` of `{events.of[row]}`"
 
 
 def _has_extra(column: pa.Array, kind: str) -> bool:
     structs = column if kind == v.RANGE else column.flatten()
     extra = structs.field("extra")
-    if extra.null_count < len(extra):
-        return True
-    return kind == v.NODES and any(_has_extra(structs.field(name), v.RANGES) for name in ("reads", "writes"))
+    inner = ((name, of) for name, of in STRUCTS[kind][0].items() if of in STRUCTS)
+    return extra.null_count < len(extra) or any(_has_extra(structs.field(name), of) for name, of in inner)
 
 
-def _of_structs(structs: list[Any], *, node: bool) -> Iterator[str]:
-    keys = v.NODE_KEYS if node else v.RANGE_KEYS
+def _unknown_of(structs: list[Any], kind: str) -> Iterator[str]:
+    keys, _ = STRUCTS[kind]
     for struct in structs:
         if struct is None:
             continue
         extra = {} if struct["extra"] is None else kept_of_element(struct["extra"])
-        if not isinstance(extra, dict):
-            yield f"an element that is no {'node' if node else 'range'} in"
-            continue
-        for key, value in extra.items():
-            if key in keys and not _fits(keys[key], value):
-                yield f"`{key}` that is no {_wanted(keys[key], value)} in"
-        for key, kind in keys.items():
-            if kind == v.RANGES and struct[key]:
-                for problem in _of_structs(struct[key], node=False):
-                    yield f"{problem} `{key}` in"
+        for key, value in extra.items() if isinstance(extra, dict) else ():
+            if key not in keys and value is not None and not key.startswith(v.OWN_KEYS):
+                yield f"a {_ELEMENT[kind]} has no key `{key}`{_nearest(key, keys)}"
+        for key, inner in keys.items():
+            if inner in STRUCTS and struct[key]:
+                yield from _unknown_of(struct[key], inner)

@@ -17,12 +17,17 @@ import pyarrow.compute as pc
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.build import ROW_TYPES, build_columns, extra_column, nulls
 from hbtrace.trace.jsontext import loads
-from hbtrace.trace.schema import SCHEMA
+from hbtrace.trace.schema import SCHEMA, STRUCTS
 
 __all__ = ["batch_from_rows", "kept", "kept_of_element", "nulls", "present", "rows_from_batch", "rows_not_fitting"]
 
-_OBJECTS: Final = frozenset(key for event in v.EVENTS.values() for key, kind in event.keys.items() if kind == v.JSON)
-"""Keys that have no column and a type all the same."""
+_TYPES: Final = {
+    key: dict if kind == v.JSON else list
+    for keys in (v.COMMON, *(event.keys for event in v.EVENTS.values()))
+    for key, kind in keys.items()
+    if kind in v.KEPT
+}
+"""Of keys that have no column and a type all the same."""
 _BITS: Final = 40
 """So many columns are added to a code of at most 16 bits before it is made small again."""
 
@@ -52,7 +57,7 @@ def rows_not_fitting(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
     """The rows that may be others when they are read as fitting: all such are among them."""
     found = batch.column("extra").is_valid()
     for key, kind in v.COLUMNS.items():
-        if kind in (v.RANGE, v.RANGES, v.NODES, v.INTS, v.STRS) and _holds_unfit(batch.column(key)):
+        if kind in (*STRUCTS, v.INTS, v.STRS) and _holds_unfit(batch.column(key)):
             found = pc.or_(found, batch.column(key).is_valid())
     numbers: npt.NDArray[np.int64] = np.flatnonzero(found.to_numpy(zero_copy_only=False))
     return numbers
@@ -72,11 +77,11 @@ def _holds_unfit(column: pa.Array) -> bool:
 
 
 def _others(extra: dict[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Without the values that have no place in their columns, and objects of events that are none."""
+    """Without the values that have no place in their columns, and what is none of the objects or lists that events know."""
     return {
         key: value
         for key, value in extra.items()
-        if key not in kinds and (key not in _OBJECTS or isinstance(value, dict))
+        if key not in kinds and isinstance(value, _TYPES.get(key, object))
     }
 
 
@@ -142,14 +147,13 @@ def _values(column: pa.Array, kind: str, fitting: bool) -> list[Any]:
         words = column.dictionary.to_pylist()
         return list(map(words.__getitem__, column.indices.to_numpy().tolist()))
     if kind == v.RANGE:
-        return _elements(column, v.RANGE_KEYS, fitting)
-    if kind not in (v.RANGES, v.NODES, v.INTS, v.STRS):
+        return _elements(column, STRUCTS[kind][0], fitting)
+    if kind not in (*STRUCTS, v.INTS, v.STRS):
         plain: list[Any] = column.to_pylist()
         return plain
     bounds = [0, *np.cumsum(column.value_lengths().to_numpy()).tolist()]
     inner = column.flatten()
-    keys = {v.RANGES: v.RANGE_KEYS, v.NODES: v.NODE_KEYS}.get(kind)
-    flat = inner.to_pylist() if keys is None else _elements(inner, keys, fitting)
+    flat = _elements(inner, STRUCTS[kind][0], fitting) if kind in STRUCTS else inner.to_pylist()
     lists = [flat[low:high] for low, high in pairwise(bounds)]
     if fitting and (inner.null_count or None in flat):
         return [[element for element in one if element is not None] for one in lists]

@@ -30,6 +30,16 @@ NODE_TYPE: Final = pa.struct(
     ]
 )
 
+RUN_TYPE: Final = pa.struct([(key, pa.int64()) for key in v.RUN_KEYS] + [("extra", pa.string())])
+
+PICK_TYPE: Final = pa.struct([("tensor", pa.int64()), ("runs", pa.list_(RUN_TYPE)), ("extra", pa.string())])
+
+STRUCTS: Final = {
+    v.RANGE: (v.RANGE_KEYS, RANGE_TYPE), v.RANGES: (v.RANGE_KEYS, RANGE_TYPE), v.NODES: (v.NODE_KEYS, NODE_TYPE),
+    v.PICKS: (v.PICK_KEYS, PICK_TYPE), v.RUNS: (v.RUN_KEYS, RUN_TYPE),
+}  # fmt: skip
+"""By kind of value, the keys of the objects that it is or lists, and their type."""
+
 _TYPES: Final = {
     v.INT: pa.int64(),
     v.ID: pa.int64(),
@@ -40,6 +50,7 @@ _TYPES: Final = {
     v.RANGE: RANGE_TYPE,
     v.RANGES: pa.list_(RANGE_TYPE),
     v.NODES: pa.list_(NODE_TYPE),
+    v.PICKS: pa.list_(PICK_TYPE),
 }
 
 SCHEMA: Final = pa.schema(

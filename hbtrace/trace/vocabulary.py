@@ -30,17 +30,31 @@ STRS: Final = "strs"
 RANGE: Final = "range"
 RANGES: Final = "ranges"
 NODES: Final = "nodes"
+PICKS: Final = "picks"
+RUNS: Final = "runs"
 JSON: Final = "json"
 """Any object; kept as JSON text in the column `extra`."""
+LIST: Final = "list"
+"""A list of anything; kept as JSON text in the column `extra`."""
+KEPT: Final = frozenset({JSON, LIST})
+"""Kinds that have no column of their own."""
 
-COMMON: Final[dict[str, str]] = {"thread": INT, "split": INT, "ubatch": INT, "time": INT, "site": STR, "label": STR}
+COMMON: Final[dict[str, str]] = {
+    "thread": INT, "split": INT, "ubatch": INT, "time": INT, "duration": INT, "site": STR, "frames": LIST,
+    "label": STR,
+}  # fmt: skip
 """Keys every event may carry."""
+
+OWN_KEYS: Final = "x_"
+"""Keys that begin so are the producer's own, on any event, range, node or pick."""
 
 _SPAN: Final = {"offset": INT, "size": INT, "rows": INT, "stride": INT, "approx": BOOL}
 _DIRECT: Final = {"tensor": ID, **_SPAN, "inferred": BOOL}
 _TRANSFER: Final = {"backend": ID, "tensor": ID, **_SPAN, "host_range": RANGE}
 
-RANGE_KEYS: Final[dict[str, str]] = {"tensor": ID, "buffer": ID, **_SPAN}
+RANGE_KEYS: Final[dict[str, str]] = {"tensor": ID, "buffer": ID, **_SPAN, "by": ID, "pitch": INT}
+RUN_KEYS: Final[dict[str, str]] = {"first": INT, "count": INT, "repeat": INT, "step": INT}
+PICK_KEYS: Final[dict[str, str]] = {"tensor": ID, "runs": RUNS}
 NODE_KEYS: Final[dict[str, str]] = {"op": STR, "tensor": ID, "backend": ID, "reads": RANGES, "writes": RANGES}
 
 # Ranges that an event accesses, beside those that stand under a key of their own.
@@ -118,14 +132,15 @@ EVENTS: Final[dict[str, Event]] = {
         "definition",
         {
             "version": INT, "producer": STR, "engine": STR, "engine_version": STR, "command": STRS, "env": JSON,
-            "started_at": STR, "threads": STR, "notes": STR,
+            "started_at": STR, "threads": STR, "notes": STR, "modules": LIST,
         },
     ),
     "backend": Event(
         "definition",
         {
             "id": ID, "name": STR, "device": STR, "type": STR, "async": BOOL, "events": BOOL, "integrated": BOOL,
-            "host_buffer": BOOL, "accepts": STRS, "synchronous": BOOL, "drains": STRS,
+            "host_buffer": BOOL, "accepts": STRS, "synchronous": BOOL, "drains": STRS, "registry": STR,
+            "queue_of": ID,
         },
         ("id", "name"),
     ),
@@ -156,7 +171,7 @@ EVENTS: Final[dict[str, Event]] = {
         "access", {"src": RANGE, "dst": RANGE}, ("src", "dst"), "host", (_r("src", "get"), _w("dst", "set"))
     ),
     "buffer_clear": Event("access", {"buffer": ID}, ("buffer",), "host", (_w(WHOLE, "set"),)),
-    "buffer_free": Event("access", {"buffer": ID}, ("buffer",), "host", (_w(WHOLE),), ends=True),
+    "buffer_free": Event("access", {"buffer": ID, "backend": ID}, ("buffer",), "host", (_w(WHOLE),), ends=True),
     "set_async": Event("access", _TRANSFER, ("backend", "tensor"), "queue", (_r("host_range"), _w(OWN))),
     "get_async": Event("access", _TRANSFER, ("backend", "tensor"), "queue", (_r(OWN), _w("host_range"))),
     "copy_async": Event(
@@ -167,12 +182,18 @@ EVENTS: Final[dict[str, Event]] = {
         (_r("src"), _w("dst")),
     ),
     "compute": Event(
-        "access", {"backend": ID, "graph": ID}, ("backend", "graph"), "queue", (_r(GRAPH), _w(GRAPH))
+        "access", {"backend": ID, "graph": ID, "picked": PICKS}, ("backend", "graph"), "queue", (_r(GRAPH), _w(GRAPH))
     ),
     "kernel": Event(
-        "access", {"backend": ID, "reads": RANGES, "writes": RANGES}, ("backend",), "queue", (_r("reads"), _w("writes"))
+        "access",
+        {"backend": ID, "reads": RANGES, "writes": RANGES, "picked": PICKS},
+        ("backend",),
+        "queue",
+        (_r("reads"), _w("writes")),
     ),
-    "host_access": Event("access", {"reads": RANGES, "writes": RANGES}, (), "host", (_r("reads"), _w("writes"))),
+    "host_access": Event(
+        "access", {"reads": RANGES, "writes": RANGES, "picked": PICKS}, (), "host", (_r("reads"), _w("writes"))
+    ),
     "synchronize": Event("edge", {"backend": ID}, ("backend",), edge="synchronize"),
     "event_record": Event("edge", {"backend": ID, "event": ID}, ("backend", "event"), edge="record"),
     "event_wait": Event("edge", {"backend": ID, "event": ID}, ("backend", "event"), edge="queue waits"),
@@ -188,7 +209,7 @@ EVENTS: Final[dict[str, Event]] = {
     "sched_compute": Event("marker", {"sched": ID}),
     "sched_compute_end": Event("marker", {"sched": ID}),
     "ubatch": Event("marker", {"sched": ID, "n": INT, "tokens": INT, "phase": STR}),
-    "note": Event("marker", {"what": STR, "attrs": JSON}),
+    "note": Event("marker", {"what": STR, "attrs": JSON, "sched": ID}),
 }
 """By name, in the order of the contract. A row that lacks a needed key is skipped and counted (strict: an error)."""
 
@@ -213,6 +234,8 @@ HOST_SETS: Final = _those(lambda e: e.runner == "host" and e.writes == OWN)
 """The host writes one tensor."""
 HOST_WRITES: Final = _those(lambda e: e.runner == "host" and e.writes not in (None, WHOLE))
 """The host writes tensors: the ways in which an engine sets inputs."""
+ENDS: Final = _those(lambda e: e.ends)
+"""The life of a buffer is over."""
 DIRECT: Final = _those(lambda e: e.runner == "host" and e.accesses[0].where == OWN and e.accesses[0].drains is None)
 """Through `tensor->data`, no call of a backend."""
 HOST_WAITS: Final = _those(lambda e: e.edge in ("synchronize", "host waits"))
@@ -237,11 +260,11 @@ COLUMNS: Final[dict[str, str]] = {
     key: kind
     for keys in ({"ev": STR}, COMMON, *(event.keys for event in EVENTS.values()))
     for key, kind in keys.items()
-    if kind != JSON
+    if kind not in KEPT
 }
 """Every column of the flat table but `extra`, in order; `type` and the like serve several events."""
 
 DICTIONARY_COLUMNS: Final = frozenset(
-    {"ev", "site", "label", "name", "device", "type", "usage", "runs_on", "object", "phase", "what"}
+    {"ev", "site", "label", "name", "device", "type", "usage", "runs_on", "object", "phase", "what", "registry"}
 )
 """String columns that repeat, hence dictionary-encoded."""

@@ -7,9 +7,12 @@ import random
 from collections import Counter
 from typing import Any
 
+import pytest
+
 import hbtrace
-from hbtrace.consequence.taint import Consequence, consequences
-from hbtrace.replay.recording import pair_of
+from hbtrace.consequence.taint import Consequence, consequences, judge_races
+from hbtrace.replay.recording import pair_of, record
+from hbtrace.replay.settings import Settings
 from hbtrace.trace.rows import batch_from_rows
 from tests.consequence.values import Values
 from tests.oracle import oracle
@@ -93,6 +96,31 @@ def test_an_approximate_write_surely_kills_nothing_and_surely_carries_nothing() 
     assert [found.verdict for found in kept] == ["live"]
 
 
+@pytest.mark.parametrize(
+    ("picked", "verdict"),
+    [
+        ([{"tensor": 5, "runs": [{"first": 1}]}], "dead"),
+        ([{"tensor": 5, "runs": [{"first": 0}, {"first": 2, "count": 3}]}], "live"),
+        ([{"tensor": 5}], "live"),
+        ([{"tensor": 6, "runs": [{"first": 1}]}], "live"),
+    ],
+    ids=["these rows", "other rows", "no rows", "some rows"],
+)
+@pytest.mark.parametrize("graph", [False, True])
+def test_rows_that_were_picked_are_surely_written(picked: list[Event], verdict: str, graph: bool) -> None:
+    """Rows that the event does not say are no more sure than any approximate range."""
+    rows = [{"tensor": 0, "by": 5, "pitch": 8, "size": 8, "approx": True}]
+    write = {"ev": "host_access", "writes": rows, "picked": picked}
+    if graph:
+        write = {"ev": "compute", "backend": 0, "graph": 0, "picked": picked}
+    (found,) = verdicts(
+        {"ev": "tensor", "id": 0, "name": "kv", "buffer": 0, "size": 64},
+        {"ev": "graph", "id": 0, "nodes": [{"op": "SET_ROWS", "reads": [], "writes": rows}]},
+        *(kernel([span(0)], [span(8)]), host([], [span(0)]), SYNC, write, SYNC),
+    )
+    assert found.verdict == verdict
+
+
 def test_a_cut_trace_leaves_it_open() -> None:
     rows = (kernel([span(0)], [span(8)]), host([], [span(0)]))
     assert [found.verdict for found in verdicts(*rows, partial=True)] == ["unknown"]
@@ -117,6 +145,72 @@ def test_a_read_that_a_write_hides_is_a_victim_too() -> None:
         kernel([span(0)], [span(8)]), SYNC, host([], [span(0)]), kernel([], [span(0)], 1), host([], [span(0)])
     )
     assert {consequence.verdict for consequence in found} == {"live"}
+
+
+FREE = {"ev": "buffer_free", "buffer": 0}
+READ_ONLY = kernel([span(0)], [])
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        READ_ONLY,
+        kernel([], [span(0)]),
+        kernel([span(0, approx=True)], []),
+        {"ev": "set_async", "backend": 0, "tensor": 0, "host_range": {"buffer": 1}},
+    ],
+    ids=["read", "write", "perhaps a read", "transfer"],
+)
+@pytest.mark.parametrize("free", [FREE, {**FREE, "backend": 1}], ids=["host", "other queue"])
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_race_with_the_free_of_its_memory_is_live(work: Event, free: Event, partial: bool) -> None:
+    """Whatever comes of the value: those bytes may belong to somebody else by the time the work runs."""
+    defined = ({"ev": "tensor", "id": 0, "name": "x", "buffer": 0, "size": 8}, {**BUFFER, "id": 1})
+    (found,) = verdicts(*defined, work, free, partial=partial)
+    assert (found.verdict, found.row, "freed" in found.why) == ("live", -1, True)
+
+
+def test_a_race_with_a_free_stays_live_when_another_life_overwrites_all() -> None:
+    (found,) = verdicts(READ_ONLY, FREE, BUFFER, host([], [{"buffer": 0}]), SYNC)
+    assert found.verdict == "live"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        (READ_ONLY, SYNC, FREE),
+        (READ_ONLY, {**FREE, "backend": 0}),
+        (READ_ONLY, SYNC, {**FREE, "backend": 1}),
+        (SYNC, FREE, READ_ONLY),
+        ({**FREE, "backend": 0}, kernel([span(0)], [], backend=1)),
+    ],
+    ids=["waited for", "on the same queue", "on another queue, waited for", "used after", "used after, other queue"],
+)
+def test_a_free_that_waits_and_a_use_after_it_are_no_races(events: tuple[Event, ...]) -> None:
+    assert verdicts(*events) == []
+
+
+def test_a_free_that_waits_makes_no_other_race_live() -> None:
+    """The value was left in memory; that memory is given back in order, and nobody has read it."""
+    race = (kernel([span(0)], [span(8)]), host([], [span(0)]))
+    assert [found.verdict for found in verdicts(*race)] == ["live"]
+    assert [found.verdict for found in verdicts(*race, SYNC, FREE)] == ["dead"]
+    assert [found.verdict for found in verdicts(*race, {**FREE, "backend": 0})] == ["dead"]
+
+
+def test_a_free_of_other_memory_makes_no_race_live() -> None:
+    (found,) = verdicts(
+        {**BUFFER, "id": 1}, kernel([span(0)], [span(8)]), host([], [span(0)]), {**FREE, "buffer": 1}, SYNC,
+        host([], [span(0), span(8)]),
+    )  # fmt: skip
+    assert found.verdict == "dead"
+
+
+def test_of_all_reports_of_a_race_one_with_a_free_decides() -> None:
+    """`gate` and `triage` ask for the races, not for each report."""
+    rows = [QUEUE, OTHER, BUFFER, READ_ONLY, FREE, BUFFER, READ_ONLY, SYNC, FREE]
+    recording = record([batch_from_rows(rows)], Settings())
+    assert list(judge_races(recording, recording.reports).values()) == ["live"]
 
 
 def test_dead_races_change_nothing_under_any_schedule() -> None:

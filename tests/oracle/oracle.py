@@ -21,6 +21,7 @@ Event = dict[str, Any]
 
 SKIPPED_ROWS = "skipped rows"
 VALUES = "values"
+UNKNOWN_KEYS = "unknown keys"
 LATE_META = "late meta"
 CUT_RANGES = "cut ranges"
 TOUCHES_NOTHING = "touches nothing"
@@ -34,11 +35,16 @@ NAMED_HOST = "backend named HOST"
 
 STRICT_ERRORS = frozenset(
     {
-        SKIPPED_ROWS, CUT_RANGES, UNDEFINED_BACKEND, UNDEFINED_BUFFER, UNDEFINED_TENSOR, UNDEFINED_GRAPH,
-        USE_AFTER_FREE, NAMED_HOST,
+        SKIPPED_ROWS, UNKNOWN_KEYS, CUT_RANGES, UNDEFINED_BACKEND, UNDEFINED_BUFFER, UNDEFINED_TENSOR,
+        UNDEFINED_GRAPH, USE_AFTER_FREE, NAMED_HOST,
     }
 )  # fmt: skip
-"""The warnings that are errors in strict mode: what the contract calls one, and nothing else (section 9)."""
+"""The warnings that are errors in strict mode: what the contract calls one, and nothing else (sections 9 and 10)."""
+
+_ELEMENTS = {
+    v.INTS: v.INT, v.STRS: v.STR, v.RANGES: v.RANGE, v.NODES: "node", v.PICKS: "pick", v.RUNS: "run",
+}  # fmt: skip
+"""Of lists the kind of an element."""
 
 _MOST_BYTES = 1 << 20
 _INT64 = range(-(2**63), 2**63)
@@ -80,11 +86,79 @@ class Buffer:
     reads: dict[int, dict[Actor, Access]] = field(default_factory=dict)
     """Of each byte the newest read of each actor since its last write."""
 
-    def whole(self) -> list[tuple[int, int]]:
-        """All of it as intervals; where it was never defined, exactly the bytes touched so far."""
+    def whole(self) -> Pieces:
+        """All of it; where it was never defined, exactly the bytes touched so far."""
         if self.size is not None:
-            return [(0, self.size)] if self.size > 0 else []
-        return [(byte, byte + 1) for byte in sorted(self.writes.keys() | self.reads.keys())]
+            return Pieces(0, self.size)
+        touched = sorted(self.writes.keys() | self.reads.keys())
+        low = touched[0] if touched else 0
+        return Pieces(low, 1, runs=tuple(Run(byte - low) for byte in touched))
+
+
+@dataclass(frozen=True)
+class Run:
+    """The rows first + j·step + i for 0 ≤ i < count and 0 ≤ j < repeat."""
+
+    first: int
+    count: int = 1
+    repeat: int = 1
+    step: int = 0
+
+    def meets(self, low: int, high: int) -> bool:
+        """Whether one of its rows is in [low, high]. Rows may be far too many to be listed."""
+        if self.count < 1 or self.repeat < 1 or low > high:
+            return False
+        least, most, step = low - self.first - self.count + 1, high - self.first, self.step  # where j·step lies
+        if step < 0:
+            least, most, step = -most, -least, -step
+        if step == 0:
+            return least <= 0 <= most
+        return max(0, -(-least // step)) <= min(self.repeat - 1, most // step)
+
+    def ends(self) -> tuple[int, int]:
+        """Its lowest and its highest row."""
+        last = self.first + (self.repeat - 1) * self.step
+        return min(self.first, last), max(self.first, last) + self.count - 1
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The bytes [start + r·pitch, + size) of every row r ≥ 0 of the runs. Without more, the one piece at `start`."""
+
+    start: int
+    size: int
+    pitch: int = 1
+    runs: tuple[Run, ...] = (Run(0),)
+
+    def meets(self, low: int, high: int) -> bool:
+        """Whether one of its rows is in [low, high]."""
+        return self.size > 0 and any(run.meets(max(low, 0), high) for run in self.runs)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """An interval that holds all of its bytes and ends with them."""
+        ends = [run.ends() for run in self.runs if run.count >= 1 and run.repeat >= 1]
+        last = max((high for _, high in ends), default=-1)
+        if self.size <= 0 or last < 0:
+            return 0, 0
+        first = max(min(low for low, _ in ends), 0)
+        return self.start + first * self.pitch, self.start + last * self.pitch + self.size
+
+    def leaves(self, low: int, high: int) -> bool:
+        """Whether one of its pieces begins below `low` or ends past `high`."""
+        last = (self.span[1] - self.size - self.start) // self.pitch
+        first_past = (high - self.size - self.start) // self.pitch + 1
+        return self.meets(0, (low - self.start - 1) // self.pitch) or self.meets(first_past, last)
+
+    def within(self, low: int, high: int) -> list[int]:
+        """Its bytes in [low, high), each once."""
+        if high - low > _MOST_BYTES:
+            raise TooLargeError("more bytes than can be visited one by one")
+        return [byte for byte in range(low, high) if self.meets(*self.rows_on(byte))]
+
+    def rows_on(self, byte: int) -> tuple[int, int]:
+        """The first and the last row that would hold the byte."""
+        return -((self.size - 1 - byte + self.start) // self.pitch), (byte - self.start) // self.pitch
 
 
 @dataclass(frozen=True)
@@ -100,11 +174,11 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Place:
-    """A range resolved with the addresses in force: intervals in one buffer, neither cut nor checked."""
+    """A range resolved with the addresses in force: bytes of one buffer, neither cut nor checked."""
 
     buffer: Buffer
     tensor_id: int
-    pieces: list[tuple[int, int]]
+    pieces: Pieces
     approx: bool
 
 
@@ -216,12 +290,26 @@ class Findings:
     """What the oracle found."""
 
     reports: list[Report] = field(default_factory=list)
-    warnings: set[str] = field(default_factory=set)
-    """The kinds of warning, by the names above."""
+    met: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Of each kind of warning what it counts (rows, of undefined ids these), each with the row where it was first."""
     strict_row: int | None = None
     """The row at which strict mode stops, None if it does not."""
+    accessed: bool = False
+    """Whether any row touched a byte, live or dead: else there is nothing to judge."""
+    chosen: set[tuple[int, int]] = field(default_factory=set)
+    """Row and number of the accesses to rows that an index chooses."""
     touches: list[Touch] = field(default_factory=list)
     """Every access with bytes, in order: what the schedule simulator runs."""
+
+    @property
+    def warnings(self) -> set[str]:
+        """The kinds of warning, by the names above."""
+        return set(self.met)
+
+    @property
+    def counted(self) -> list[tuple[int, int]]:
+        """Of each kind of warning how many and where first, in order."""
+        return sorted((len(rows), min(rows.values())) for rows in self.met.values())
 
     @property
     def distinct(self) -> int:
@@ -250,8 +338,12 @@ class _Values:
         self.warn = warn
 
     def keys(self, table: dict[str, str], given: Event, ev: str = "") -> Event:
-        """The keys of `table` that `given` has a usable value for. Other keys are none of the replay's business."""
+        """The keys of `table` that `given` has a usable value for. Other keys warn, unless they are the producer's."""
         usable = {}
+        for key, value in given.items():
+            # Reading: null is absent (section 9), so an unknown key of null is no key.
+            if key not in table and not key.startswith("x_") and value is not None:
+                self.warn(UNKNOWN_KEYS)
         for key, kind in table.items():
             value = self.typed(kind, given.get(key))
             if (ev, key) in v.SETS:
@@ -284,15 +376,41 @@ class _Values:
             return value
         if kind == v.JSON and type(value) is dict:
             return value
+        if kind == v.LIST and type(value) is list:
+            return value
         if kind == v.RANGE and type(value) is dict:
-            return self.keys(v.RANGE_KEYS, value)
+            return self.rows_chosen(self.keys(v.RANGE_KEYS, value))
         if kind == "node" and type(value) is dict:
             return self.keys(v.NODE_KEYS, value)
-        element = {v.INTS: v.INT, v.STRS: v.STR, v.RANGES: v.RANGE, v.NODES: "node"}.get(kind)
+        if kind == "run":
+            # Reading: a run is part of its pick, so a key of it that the contract does not name warns, too. What is
+            # no run at all does not say where it begins; a null is none.
+            return self.keys(v.RUN_KEYS, value) if type(value) is dict else {}
+        if kind == "pick" and type(value) is dict:
+            return self.pick(self.keys(v.PICK_KEYS, value))
+        element = _ELEMENTS.get(kind)
         if element and type(value) is list:
             # Reading: a null element is absent like a null key, hence dropped without a warning.
             usable = [self.typed(element, item) for item in value]
             return [item for item in usable if item is not None]
+        self.warn(VALUES)
+        return None
+
+    def rows_chosen(self, given: Event) -> Event:
+        """A range whose `by` and `pitch` stand only where they mean something (section 10)."""
+        by, pitch = given.pop("by", -1), given.pop("pitch", 0)
+        if by == -1:
+            return given
+        one_piece = given.get("rows", 1) == 1 and given.get("stride", 0) == 0 and given.get("buffer", -1) == -1
+        if one_piece and "size" in given and pitch >= 1:
+            return {**given, "by": by, "pitch": pitch}
+        self.warn(VALUES)
+        return given
+
+    def pick(self, given: Event) -> Event | None:
+        """One element of `picked`; none where a run does not say where it begins."""
+        if all("first" in run for run in given.get("runs", ())):
+            return given
         self.warn(VALUES)
         return None
 
@@ -325,8 +443,9 @@ class _Replay:
         self.number = 0
         """The number of the event's next access."""
 
-    def warn(self, kind: str) -> None:
-        self.found.warnings.add(kind)
+    def warn(self, kind: str, ident: int | None = None) -> None:
+        """One warning of a kind. A row counts once, an undefined id (`ident`) once."""
+        self.found.met.setdefault(kind, {}).setdefault(self.row if ident is None else ident, self.row)
         if kind in STRICT_ERRORS and self.found.strict_row is None:
             self.found.strict_row = self.row
 
@@ -341,7 +460,7 @@ class _Replay:
             self.warn(LATE_META)
             return
         self.ev, known = ev, v.EVENTS[ev]
-        self.keys = keys = self.values.keys({**v.COMMON, **known.keys}, event, ev)
+        self.keys = keys = self.values.keys({"ev": v.STR, **v.COMMON, **known.keys}, event, ev)
         for key in known.needs:
             if key not in keys or (known.keys[key] == v.ID and keys[key] == -1):
                 self.warn(SKIPPED_ROWS)
@@ -368,7 +487,7 @@ class _Replay:
     def queue(self, backend: int) -> Actor:
         """The actor that has the id, named by an event: here an id counts as used."""
         if backend not in self.backends:
-            self.warn(UNDEFINED_BACKEND)
+            self.warn(UNDEFINED_BACKEND, backend)
             name = f"?{backend}"
             self.backends[backend] = self.new_actor(Actor(name, name, id=backend))
         if self.backends[backend].freed:
@@ -404,7 +523,7 @@ class _Replay:
     def buffer(self, buffer_id: int) -> Buffer:
         """The life that the id stands for, named by an event or reached through a tensor: here it counts as used."""
         if buffer_id not in self.buffers:
-            self.warn(UNDEFINED_BUFFER)
+            self.warn(UNDEFINED_BUFFER, buffer_id)
             self.buffers[buffer_id] = Buffer(buffer_id, f"?{buffer_id}")
         return self.buffers[buffer_id]
 
@@ -429,11 +548,18 @@ class _Replay:
         raise AssertionError("every chain of views ends or closes")
 
     def resolve(self, given: Event) -> Place | None:
-        """The bytes of a range now, None where it names no memory."""
+        """The bytes of a range now, None where it names no memory. Rows chosen by an index are those that the event
+        has `picked`; an event that does not say which touches some of its tensor."""
+        runs = None
+        if "by" in given:
+            self.found.chosen.add((self.row, self.number))
+            runs = self.picked().get(given["by"])
+            if runs is None:
+                given = {"tensor": given.get("tensor", -1), "approx": True}
         tensor_id, buffer_id = given.get("tensor", -1), given.get("buffer", -1)
         end: int | None
         if tensor_id != -1 and tensor_id not in self.tensors:
-            self.warn(UNDEFINED_TENSOR)
+            self.warn(UNDEFINED_TENSOR, tensor_id)
             buffer = self.own_buffers.setdefault(tensor_id, Buffer(-1, f"?{tensor_id}"))
             base, end = 0, None
         elif tensor_id != -1:
@@ -451,34 +577,44 @@ class _Replay:
             return None
         start = base + given.get("offset", 0)
         size = given["size"] if "size" in given else (start if end is None else end) - start
-        rows, stride = given.get("rows", 1), given.get("stride", 0)
-        if rows <= 1 or stride < 1:
-            rows, stride = 1, 0
-        pieces = [(start + i * stride, start + i * stride + size) for i in range(rows)] if size > 0 else []
+        if runs is not None:
+            return Place(buffer, tensor_id, Pieces(start, size, given["pitch"], runs), approx=False)
+        pieces = Pieces(start, size)
+        if given.get("rows", 1) > 1 and given.get("stride", 0) >= 1:
+            pieces = Pieces(start, size, given["stride"], (Run(0, given["rows"]),))
         return Place(buffer, tensor_id, pieces, given.get("approx", False))
+
+    def picked(self) -> dict[int, tuple[Run, ...]]:
+        """The rows that the event says, by index tensor; of two elements for one the later."""
+        return {
+            element["tensor"]: tuple(Run(**run) for run in element.get("runs", ()))
+            for element in self.keys.get("picked", ())
+            if "tensor" in element
+        }
 
     # --- accesses
 
     def touch(self, actor: Actor, mode: str, place: Place | None, suffix: str = "") -> None:
         """One numbered access: checked against what its bytes remember, then remembered itself."""
         number, self.number = self.number, self.number + 1
-        if place is None or not place.pieces or (self.skip_weights and place.buffer.weights):
+        if place is None:
             return
-        buffer, size = place.buffer, place.buffer.size
-        pieces = place.pieces
-        if not buffer.dead and size is not None:
-            pieces = [(max(lo, 0), min(hi, size)) for lo, hi in place.pieces]
-            if pieces != place.pieces:
-                self.warn(CUT_RANGES)
-                if all(lo >= hi for lo, hi in pieces):
-                    return
+        buffer, pieces = place.buffer, place.pieces
+        low, high = pieces.span
+        bounded = not buffer.dead and buffer.size is not None
+        inside = pieces.within(max(low, 0), min(high, buffer.size)) if bounded else range(low, high)
+        self.found.accessed |= bool(inside)
+        if low == high or (self.skip_weights and buffer.weights):
+            return
+        if bounded and pieces.leaves(0, buffer.size):
+            self.warn(CUT_RANGES)
+        if not inside:
+            return
         access = self.describe(actor, mode, place, number, suffix)
         if buffer.dead:
             self.warn(USE_AFTER_FREE)
             return
-        if sum(hi - lo for lo, hi in pieces) > _MOST_BYTES:
-            raise TooLargeError(f"row {self.row}: more bytes than can be visited one by one")
-        addresses = sorted({byte for lo, hi in pieces for byte in range(lo, hi)})
+        addresses = pieces.within(inside[0], inside[-1] + 1)
         self.found.touches.append(Touch(access, buffer, addresses))
         self.check(access, buffer, addresses)
         for byte in addresses:
@@ -493,7 +629,7 @@ class _Replay:
         named = place.tensor_id != -1
         root_id = self.root(place.tensor_id) if named else -1
         if named and root_id not in self.tensors:
-            self.warn(UNDEFINED_TENSOR)
+            self.warn(UNDEFINED_TENSOR, root_id)
         keys = self.keys
         return Access(
             row=self.row,
@@ -611,7 +747,14 @@ class _Replay:
 
     def on_buffer_free(self, keys: Event) -> None:
         buffer = self.buffer(keys["buffer"])
-        self.on_host("write", Place(buffer, -1, buffer.whole(), approx=False))
+        whole = Place(buffer, -1, buffer.whole(), approx=False)
+        if keys.get("backend", -1) != -1:
+            queue = self.queue(keys["backend"])
+            self.issue(queue)
+            self.touch(queue, "write", whole)
+            self.finish(queue)
+        else:
+            self.on_host("write", whole)
         if buffer.dead and not (self.skip_weights and buffer.weights):
             self.warn(USE_AFTER_FREE)  # freed twice, whatever the size
         buffer.dead = True
@@ -676,7 +819,7 @@ class _Replay:
 
     def on_compute(self, keys: Event) -> None:
         if keys["graph"] not in self.graphs:
-            self.warn(UNDEFINED_GRAPH)
+            self.warn(UNDEFINED_GRAPH, keys["graph"])
         self.run(self.queue(keys["backend"]), self.graphs.get(keys["graph"], ()))
 
     def on_kernel(self, keys: Event) -> None:

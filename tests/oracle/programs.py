@@ -25,10 +25,15 @@ _TENSOR_NAMES = (
     "inp_tokens", "l_out-0", "l_out-1", "cache_k_l0", "blk.2.ffn_up.weight", "Qcur-3", "result_output",
     "CUDA1#l_out-1#0", "CUDA1#l_out-1#1", "CUDA1#a#b#7", "#a#0", "CUDA1#a#0x",
 )  # fmt: skip
+_RUN = ("first", "count", "repeat", "step")
 _LABELS = ("fill", "sample", "mul_mat", "add", "")
 _UNDEFINED = (70, 71, 72, 2**63 - 1, 2**62, -5)
 _HUGE = (2**31, 2**32 + 1, 2**62, 2**63 - 1)
 _WRONG = ("x", 8.0, 1, 0, True, False, [], {}, [None], [1.5, "x"], {"tensor": "0"}, None, -1, -7)
+_UNKNOWN_KEYS = ("write", "node", "sizes", "ev", "tensor", "by", "picked", "runs", "count", "", "X_mine", "x", "extra")
+"""Some are another's keys."""
+_NO_ROWS = ({"rows": 2}, {"rows": 0}, {"stride": 8}, {"stride": -1}, {"buffer": 0}, {"size": None}, {"rows": "x"})
+"""What a range with `by` cannot have, but for the last, which is none."""
 _QUEUED = frozenset({"set_async", "get_async", "copy_async", "compute", "kernel"})
 
 
@@ -56,7 +61,10 @@ class _Builder:
         """Sizes of the buffers that are alive."""
         self.tensors: dict[int, tuple[int, int, int]] = {}
         """(buffer, offset, size) of the tensors in force."""
-        self.graphs: list[int] = []
+        self.graphs: dict[int, dict[int, int]] = {}
+        """Of each graph the index tensors that choose its rows, with how many rows there are to choose from."""
+        self.indexes: dict[int, int] = {}
+        """The same of the ranges made since it was emptied."""
         self.lasting = False
         """Whether the ranges made now are used again when their tensors have moved: no room is sure but their own."""
         self.fresh_id = 20
@@ -73,13 +81,15 @@ class _Builder:
         if self.chatty and ev not in ("backend", "buffer", "tensor", "graph"):
             extras = {
                 "label": self.rng.choice(_LABELS), "split": self.rng.randrange(12), "ubatch": self.rng.randrange(3),
-                "site": "ggml-backend.cpp:1500", "time": len(self.events) * 1000, "note_to_self": [1, {"a": None}],
+                "site": "ggml-backend.cpp:1500", "time": len(self.events) * 1000, "x_note": [1, {"a": None}],
+                "duration": 5, "frames": ["f.cpp:3 f", 4096],
             }  # fmt: skip
             event |= {key: value for key, value in extras.items() if self.chance(0.3)}
         if self.weird and self.chance(self.weird):
             event = self.odd(event)
         self.events.append(event)
-        if ev in _QUEUED and self.chance(self.care):
+        queued = ev in _QUEUED or (ev == "buffer_free" and keys.get("backend", -1) != -1)
+        if queued and self.chance(self.care):
             self.wait_for(keys["backend"], keys.get("src_backend"))
 
     def wait_for(self, *queues: int | None) -> None:
@@ -133,8 +143,23 @@ class _Builder:
             given["approx"] = True
         return given
 
+    def of_rows(self) -> Event:
+        """Rows of a tensor that an index chooses, which need not be a tensor that anybody defined."""
+        rng = self.rng
+        tensor = rng.choice(list(self.tensors))
+        size = self.tensors[tensor][2]
+        pitch, piece, offset = rng.randint(1, 8), rng.randint(0, 8), rng.choice((0, 0, rng.randint(0, 4)))
+        rows = (size - offset - piece) // pitch + 1 if offset + piece <= size else 0
+        by = rng.choice((*self.tensors, *range(4), 900))
+        self.indexes[by] = min(rows, self.indexes.get(by, rows))
+        given: Event = {"tensor": tensor, "by": by, "pitch": pitch, "size": piece, "offset": offset}
+        given |= rng.choice(({}, {}, {"approx": True}, {"rows": 1, "stride": 0, "buffer": -1}))
+        return given
+
     def range(self) -> Event:
-        if self.tensors and self.chance(0.75):
+        if self.tensors and self.chance(0.15):
+            given = self.of_rows()
+        elif self.tensors and self.chance(0.75):
             given = self.of_tensor()
         else:
             buffer = self.rng.choice(list(self.buffers))
@@ -148,6 +173,47 @@ class _Builder:
         if self.weird and self.chance(self.weird / 2):
             found.insert(self.rng.randint(0, len(found)), self.rng.choice((None, "x", 3, {}, [])))
         return found
+
+    def work(self, most_reads: int, most_writes: int) -> Event:
+        """The keys of an event that lists what it touches."""
+        self.indexes = {}
+        keys = {"reads": self.ranges(most_reads), "writes": self.ranges(most_writes)}
+        return {**keys, **self.picks(self.indexes)}
+
+    def picks(self, indexes: dict[int, int]) -> Event:
+        """What an event says of the content of index tensors: of most that choose its rows, and now and then twice, or
+        of one that chooses nothing; odd programs choose rows that are not there."""
+        rng = self.rng
+        told = [by for by in indexes if self.chance(0.8)]
+        told += [rng.choice((*indexes, 901)) for _ in range(2) if self.chance(0.1)]
+        rng.shuffle(told)
+        picked: list[Any] = []
+        for by in told:
+            element: Event = {"tensor": by, "runs": [self.run(indexes.get(by, 8)) for _ in range(rng.randint(0, 3))]}
+            if not element["runs"] and self.chance(0.5):
+                del element["runs"]
+            picked.append(self.odd_pick(element) if self.weird and self.chance(self.weird) else element)
+        if self.weird and self.chance(self.weird / 3):
+            picked.insert(rng.randint(0, len(picked)), rng.choice((None, "x", 3, {}, [], {"tensor": None})))
+        return {"picked": picked} if picked or self.chance(0.2) else {}
+
+    def run(self, rows: int) -> Event:
+        """A run of some of so many rows, of rows below them, or of none."""
+        rng = self.rng
+        if rows < 1 or self.chance(0.1):
+            kind = rng.randrange(3)
+            if kind == 0:
+                return {"first": -rng.randint(1, 9)}
+            return {"first": rng.randint(-4, 4), ("count", "repeat")[kind - 1]: rng.choice((0, -1, -3))}
+        count = rng.randint(1, min(rows, 3))
+        run = {"first": rng.randint(0, rows - count)}
+        if count > 1 or self.chance(0.3):
+            run["count"] = count
+        if self.chance(0.4):
+            run["repeat"], run["step"] = rng.randint(1, 4), rng.randint(-5, 5)
+            highest = run["first"] + (run["repeat"] - 1) * max(run["step"], 0) + count - 1
+            run["first"] -= max(highest - (rows - 1), 0)
+        return run
 
     # --- definitions
 
@@ -211,17 +277,18 @@ class _Builder:
 
     def define_graph(self, graph: int) -> None:
         nodes: list[Any] = []
-        self.lasting = True
+        self.lasting, self.indexes = True, {}
         for _ in range(self.rng.randint(20, 30) if self.chance(0.12) else self.rng.randint(1, 5)):
             node = {"op": "ADD", "reads": self.ranges(2), "writes": self.ranges(1)}
             if self.tensors and self.chance(0.5):
                 node["tensor"] = self.rng.choice(list(self.tensors))
-            nodes.append(node)
+            if self.chatty and self.chance(0.1):
+                node["x_level"] = [None]
+            nodes.append(self.unknown_key(node) if self.weird and self.chance(self.weird / 5) else node)
         if self.weird and self.chance(self.weird / 2):
             nodes.insert(self.rng.randint(0, len(nodes)), self.rng.choice((None, "x", 1, {})))
         self.lasting = False
-        if graph not in self.graphs:
-            self.graphs.append(graph)
+        self.graphs[graph] = self.indexes
         self.emit("graph", id=graph, nodes=nodes)
 
     # --- steps that any number of repetitions keeps even
@@ -253,13 +320,14 @@ class _Builder:
         self.emit("copy_async", **keys)
 
     def compute(self) -> None:
-        self.emit("compute", backend=self.backend(), graph=self.rng.choice(self.graphs))
+        graph = self.rng.choice(list(self.graphs))
+        self.emit("compute", backend=self.backend(), graph=graph, **self.picks(self.graphs[graph]))
 
     def kernel(self) -> None:
-        self.emit("kernel", backend=self.backend(), reads=self.ranges(2), writes=self.ranges(2))
+        self.emit("kernel", backend=self.backend(), **self.work(2, 2))
 
     def host_work(self) -> None:
-        self.emit("host_access", reads=self.ranges(2), writes=self.ranges(2))
+        self.emit("host_access", **self.work(2, 2))
 
     def synchronize(self) -> None:
         self.emit("synchronize", backend=self.backend())
@@ -290,7 +358,7 @@ class _Builder:
     def hand_over(self) -> None:
         """One side touches bytes, tells another through an event, an object or a call that drains, and the other
         touches them: a race exactly if the telling fails, as some does. Nothing else is waited for between the two."""
-        care, self.care = self.care, 0.0
+        care, self.care, self.indexes = self.care, 0.0, {}
         thread, given = self.thread, self.range()
         teller, listener = (self.rng.choice((None, self.backend())) for _ in range(2))  # None: a host thread
         self.touch_as(teller, given)
@@ -299,7 +367,7 @@ class _Builder:
         self.thread, self.care = thread, care
 
     def touch_as(self, side: int | None, given: Event) -> None:
-        work = {self.rng.choice(("reads", "writes", "writes")): [dict(given)]}
+        work = {self.rng.choice(("reads", "writes", "writes")): [dict(given)], **self.picks(self.indexes)}
         if side is None:
             self.emit("host_access", **work)
         else:
@@ -366,11 +434,16 @@ class _Builder:
         buffer = self.rng.choice(list(self.buffers))
         size = self.buffers[buffer]
         if self.chance(0.7):
-            self.emit("buffer_free", buffer=buffer)
+            self.free(buffer)
             size = max(size, self.rng.choice((16, 32, 64)))  # graphs still name its bytes
         self.define_buffer(buffer, size)
         for tensor in [tensor for tensor, place in self.tensors.items() if place[0] == buffer]:
             self.move_tensor(tensor, [buffer])
+
+    def free(self, buffer: int) -> None:
+        """A free, of the host or ordered on a queue."""
+        queue = {"backend": self.rng.choice((self.backend(), self.backend(), -1))} if self.chance(0.4) else {}
+        self.emit("buffer_free", buffer=buffer, **queue)
 
     # --- odd things
 
@@ -378,7 +451,7 @@ class _Builder:
         """The event with one thing wrong with it."""
         if self.huge:
             return self.odd_range(event) if {"tensor", "size"} & event.keys() and event["ev"] != "buffer" else event
-        kind = self.rng.randrange(6)
+        kind = self.rng.randrange(7)
         known = v.EVENTS[event["ev"]]
         table = {**v.COMMON, **known.keys}
         if kind == 0:
@@ -394,16 +467,48 @@ class _Builder:
             return self.odd_range(event)
         elif kind == 4 and (ids := [key for key, of in table.items() if of == v.ID and key in event]):
             event[self.rng.choice(ids)] = self.rng.choice(_UNDEFINED)
+        elif kind == 5:
+            self.unknown_key(event)
         elif self.chance(0.5):
             event["ev"] = self.rng.choice(("kernel_launch", "tensor_set ", 5, None))
         return event
 
+    def unknown_key(self, given: Event) -> Event:
+        """A key that nobody reads here, which is no key where its value is null."""
+        given.setdefault(self.rng.choice(_UNKNOWN_KEYS), copy.deepcopy(self.rng.choice(_WRONG)))
+        return given
+
+    def odd_pick(self, element: Event) -> Event:
+        """An element of `picked` that is wrong, or says rows that are not there."""
+        rng = self.rng
+        runs = element.setdefault("runs", [])
+        if self.huge:
+            huge = [rng.choice(_HUGE) * rng.choice((1, 1, -1)) + rng.choice((0, 0, -9, 9)) for _ in range(4)]
+            some = {"first": 0} | {key: max(-(2**63), min(n, 2**63 - 1)) for key, n in zip(_RUN, huge, strict=True)}
+            runs.append({key: n for key, n in some.items() if key == "first" or self.chance(0.6)})
+            return element
+        kind = rng.randrange(6)
+        if kind == 0:
+            runs.append({"count": 2})
+        elif kind == 1:
+            runs.append({"first": 0, rng.choice(_RUN): copy.deepcopy(rng.choice(_WRONG))})
+        elif kind == 2:
+            element[rng.choice(("tensor", "runs"))] = copy.deepcopy(rng.choice(_WRONG))
+        elif kind == 3:
+            self.unknown_key(rng.choice((element, *runs)))
+        elif kind == 4:
+            runs.insert(rng.randint(0, len(runs)), copy.deepcopy(rng.choice(_WRONG)))
+        else:
+            runs.append({"first": rng.randint(0, 80), "count": rng.randint(1, 9), "repeat": 2, "step": 9})
+        return element
+
     def odd_range(self, given: Event) -> Event:
-        """A range that goes out of bounds, is empty in an odd way or lies nowhere."""
+        """A range that goes out of bounds, is empty in an odd way, lies nowhere, or says what it cannot mean."""
         rng = self.rng
         some = rng.choice(_UNDEFINED)
         if self.huge:
-            given[rng.choice(("offset", "size", "stride"))] = rng.choice(_HUGE) * rng.choice((1, 1, -1))
+            keys = ("offset", "size", *(("pitch",) if "by" in given else ("stride",)))
+            given[rng.choice(keys)] = rng.choice(_HUGE) * rng.choice((1, 1, -1))
             if self.chance(0.3):
                 given |= {"rows": rng.randint(2, 4), "stride": rng.choice((3, *_HUGE))}
             return given
@@ -424,8 +529,14 @@ class _Builder:
                 {"tensor": some},
                 {"buffer": some, "tensor": None, "offset": rng.randint(-8, 8), "size": rng.randint(1, 8)},
                 {"buffer": some, "tensor": None},
+                {"by": rng.choice((some, -1, "x", None, 0))},
+                {"pitch": rng.choice((0, -3, "4", None, 5))},
+                {"by": 0, "pitch": 4, "size": 4, **rng.choice(_NO_ROWS)},
+                {"by": 0, "pitch": 4, "size": rng.choice((0, -2)), "rows": 1},
             )
         )
+        if self.chance(0.1):
+            self.unknown_key(odd)
         return {**given, **odd}
 
     def odd_step(self) -> None:
@@ -447,7 +558,7 @@ class _Builder:
             edges = [{"buffer": buffer, "offset": self.rng.randint(-6, 1)}]
             self.emit("host_access", reads=edges)
         for _ in range(self.rng.choice((0, 0, 1, 2))):
-            self.emit("buffer_free", buffer=buffer)
+            self.free(buffer)
 
     def odd_tensor(self) -> None:
         """Nowhere, out of bounds, of an odd size or none, or over the end of its buffer; perhaps used at once."""
@@ -467,7 +578,7 @@ class _Builder:
         """Freed, perhaps twice, and used on."""
         buffer = self.rng.choice(list(self.buffers))
         for _ in range(self.rng.randint(1, 2)):
-            self.emit("buffer_free", buffer=buffer)
+            self.free(buffer)
         if self.chance(0.5):
             self.hand_over()
         if self.chance(0.3):
@@ -512,6 +623,7 @@ class _Builder:
                 lambda: self.emit("compute", backend=self.backend(), graph=some),
                 lambda: self.emit("buffer_clear", buffer=some),
                 lambda: self.emit("buffer_free", buffer=some),
+                lambda: self.emit("buffer_free", buffer=self.rng.choice(list(self.buffers)), backend=some),
                 lambda: self.emit("backend_free", backend=some),
                 lambda: self.emit("synchronize", backend=some),
                 lambda: self.emit("copy_async", backend=self.backend(), src_backend=some, **copied),
@@ -562,7 +674,8 @@ class _Builder:
         self.rng.choices(steps, weights)[0]()
 
     def replace(self) -> None:
-        self.rng.choice((self.end_backend, self.end_buffer, lambda: self.define_graph(self.rng.choice(self.graphs))))()
+        again = lambda: self.define_graph(self.rng.choice(list(self.graphs)))  # noqa: E731
+        self.rng.choice((self.end_backend, self.end_buffer, again))()
 
     def loop(self) -> None:
         """The same few events again and again, as decoding does, with small disturbances between the rounds."""

@@ -179,7 +179,13 @@ class _Machine:
     def on_set_direct(self, row: int, event: Event) -> None:
         self.order.add(self.host(event), (), self.touches.get(row, ()))
 
-    on_get_direct = on_buffer_free = on_host_access = on_set_direct
+    on_get_direct = on_host_access = on_set_direct
+
+    def on_buffer_free(self, row: int, event: Event) -> None:
+        if event.get("backend", -1) == -1:
+            self.on_set_direct(row, event)
+        else:
+            self.on_compute(row, event)
 
     def on_tensor_copy(self, row: int, event: Event) -> None:
         for mode, by, key in (("read", "get", "src"), ("write", "set", "dst")):

@@ -18,6 +18,7 @@ static hbtrace_recorder *open_or_die(const char *path, int options) {
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
 static hbtrace_common at(int64_t number) {
+    static const char *const frames[] = {"0x1234", "engine.c:7 decode"};
     hbtrace_common c = hbtrace_common_unset();
     c.thread = 2;
     c.split = 0;
@@ -25,6 +26,9 @@ static hbtrace_common at(int64_t number) {
     c.time = 1000 + number;
     c.site = "engine.c";
     c.label = "a \"label\"";
+    c.duration = 10 * number;
+    c.frames = frames;
+    c.frame_count = COUNT(frames);
     return c;
 }
 
@@ -36,7 +40,10 @@ static void everything(hbtrace_recorder *run) {
     static const int64_t ne[] = {4, 2}, nb[] = {4, 16}, ids[] = {1, 0};
     hbtrace_common c = at(0), *k = &c;
     hbtrace_range whole = hbtrace_strided(hbtrace_part(0, 4, 8), 2, 16), other = hbtrace_bytes(0, 32, 16);
-    hbtrace_range both[2];
+    hbtrace_range all[3];
+    hbtrace_run runs[2];
+    hbtrace_pick picks[3];
+    hbtrace_module modules[2];
     hbtrace_node nodes[2];
     hbtrace_attr attrs[4];
     hbtrace_meta_keys meta = hbtrace_meta_unset();
@@ -48,8 +55,20 @@ static void everything(hbtrace_recorder *run) {
     hbtrace_alloc_keys alloc = hbtrace_alloc_unset();
 
     whole = hbtrace_approx(whole);
-    both[0] = whole;
-    both[1] = other;
+    all[0] = whole;
+    all[1] = other;
+    all[2] = hbtrace_picked_by(hbtrace_part(0, 0, 8), 1, 16);
+    runs[0] = hbtrace_repeated(hbtrace_rows(-1, 2), 3, 4);
+    runs[1] = hbtrace_rows(9, HBTRACE_NONE);
+    picks[0] = hbtrace_pick_rows(1, runs, COUNT(runs));
+    picks[1] = hbtrace_pick_rows(2, runs, 0);
+    picks[2] = hbtrace_pick_rows(3, NULL, 0);
+    modules[0] = hbtrace_module_unset();
+    modules[0].path = "libengine.so";
+    modules[0].build_id = "ab12";
+    modules[0].base = 4096;
+    modules[0].size = 64;
+    modules[1] = hbtrace_module_unset();
     attrs[0] = hbtrace_attr_text("state", "tab\there, \xC3\xA9");
     attrs[1] = hbtrace_attr_int("step", -7);
     attrs[2] = hbtrace_attr_number("share", 0.25);
@@ -58,8 +77,8 @@ static void everything(hbtrace_recorder *run) {
     nodes[0].op = "ADD";
     nodes[0].tensor = 0;
     nodes[0].backend = 0;
-    nodes[0].reads = both;
-    nodes[0].read_count = COUNT(both);
+    nodes[0].reads = all;
+    nodes[0].read_count = COUNT(all);
     nodes[0].writes = &other;
     nodes[0].write_count = 1;
     nodes[1] = hbtrace_node_unset();
@@ -75,6 +94,8 @@ static void everything(hbtrace_recorder *run) {
     meta.started_at = "2026-01-02T03:04:05+00:00";
     meta.threads = "ordered";
     meta.notes = "every event with every key";
+    meta.modules = modules;
+    meta.modules_count = COUNT(modules);
     hbtrace_meta(run, &meta, k);
 
     backend.device = "GPU";
@@ -88,6 +109,8 @@ static void everything(hbtrace_recorder *run) {
     backend.synchronous = 0;
     backend.drains = drains;
     backend.drains_count = COUNT(drains);
+    backend.registry = "GPU";
+    backend.queue_of = -1;
     hbtrace_backend(run, 0, "GPU0", &backend, k);
 
     buffer.host = 1;
@@ -126,7 +149,9 @@ static void everything(hbtrace_recorder *run) {
     hbtrace_get_direct(run, whole, 0, k);
     hbtrace_tensor_copy(run, whole, other, k);
     hbtrace_buffer_clear(run, 0, k);
-    hbtrace_host_access(run, both, COUNT(both), &other, 1, k);
+    c.picked = picks;
+    c.pick_count = COUNT(picks);
+    hbtrace_host_access(run, all, COUNT(all), &other, 1, k);
 
     c = at(2);
     hbtrace_set_async(run, 0, whole, other, k);
@@ -135,8 +160,10 @@ static void everything(hbtrace_recorder *run) {
     copy.runs_on = "both";
     copy.after_dst = 1;
     hbtrace_copy_async(run, 0, whole, other, &copy, k);
+    c.picked = picks;
+    c.pick_count = COUNT(picks);
     hbtrace_compute(run, 0, 0, k);
-    hbtrace_kernel(run, 0, both, COUNT(both), &other, 1, k);
+    hbtrace_kernel(run, 0, all, COUNT(all), &other, 1, k);
 
     c = at(3);
     hbtrace_synchronize(run, 0, k);
@@ -159,9 +186,48 @@ static void everything(hbtrace_recorder *run) {
     hbtrace_sched_compute(run, 0, k);
     hbtrace_sched_compute_end(run, 0, k);
     hbtrace_ubatch(run, 0, 3, 512, "prefill", k);
-    hbtrace_note(run, "verdict", attrs, COUNT(attrs), k);
-    hbtrace_buffer_free(run, 0, k);
+    hbtrace_note_of(run, 0, "verdict", attrs, COUNT(attrs), k);
+    hbtrace_buffer_free_on(run, 0, 0, k);
     hbtrace_backend_free(run, 0, k);
+}
+
+/* Functions of events of which another one knows more keys. */
+static void fewer_keys(hbtrace_recorder *run) {
+    hbtrace_common c = hbtrace_common_unset();
+    c.time = 1;
+    hbtrace_note(run, "verdict", NULL, 0, &c);
+    hbtrace_buffer_free(run, 0, &c);
+}
+
+/* The queue still writes row 2 of a cache when the host reads rows 5 and 6, then rows 0 and 2. */
+static void picked(hbtrace_recorder *run) {
+    hbtrace_tensor_keys where = hbtrace_tensor_unset();
+    hbtrace_range rows = hbtrace_picked_by(hbtrace_part(0, 0, 8), 1, 8), index = hbtrace_whole(1);
+    hbtrace_node node = hbtrace_node_unset();
+    hbtrace_common c = hbtrace_common_unset();
+    hbtrace_run which;
+    hbtrace_pick pick = hbtrace_pick_rows(1, &which, 1);
+    hbtrace_backend(run, 0, "GPU0", NULL, NULL);
+    hbtrace_buffer(run, 0, "GPU_Host", 128, NULL, NULL);
+    where.buffer = 0;
+    where.size = 64;
+    hbtrace_tensor(run, 0, "cache", &where, NULL);
+    where.offset = 64;
+    hbtrace_tensor(run, 1, "index", &where, NULL);
+    node.op = "SET_ROWS";
+    node.reads = &index;
+    node.read_count = 1;
+    node.writes = &rows;
+    node.write_count = 1;
+    hbtrace_graph(run, 0, HBTRACE_NONE, &node, 1, NULL);
+    c.picked = &pick;
+    c.pick_count = 1;
+    which = hbtrace_rows(2, 1);
+    hbtrace_compute(run, 0, 0, &c);
+    which = hbtrace_rows(5, 2);
+    hbtrace_host_access(run, &rows, 1, NULL, 0, &c);
+    which = hbtrace_repeated(hbtrace_rows(0, 1), 2, 2);
+    hbtrace_host_access(run, &rows, 1, NULL, 0, &c);
 }
 
 /* Two ubatches: the host writes the tokens of the second while the queue may still read those of the first. */
@@ -210,6 +276,75 @@ static void show(hbtrace_recorder *run, int status) {
     char text[256];
     hbtrace_error(run, text, sizeof text);
     printf("%d %s\n", status, text);
+}
+
+static void wrong_range(hbtrace_recorder *run, hbtrace_range range) {
+    show(run, hbtrace_kernel(run, 0, &range, 1, NULL, 0, NULL));
+}
+
+static void wrong_pick(hbtrace_recorder *run, hbtrace_pick pick) {
+    hbtrace_common c = hbtrace_common_unset();
+    c.picked = &pick;
+    c.pick_count = 1;
+    show(run, hbtrace_compute(run, 0, 0, &c));
+}
+
+/* Of modules, rows that an index picks, frames, and of what has a function of its own. */
+static void wrong_additions(hbtrace_recorder *run) {
+    static const char *const none[] = {NULL};
+    hbtrace_range part = hbtrace_part(0, 0, 8), by = hbtrace_picked_by(part, 1, 8), nothing = hbtrace_no_range();
+    hbtrace_run unset = hbtrace_rows(HBTRACE_NONE, 1), first = hbtrace_rows(0, 1);
+    hbtrace_pick pick = hbtrace_pick_rows(1, &first, 1);
+    hbtrace_common c = hbtrace_common_unset();
+    hbtrace_module module = hbtrace_module_unset();
+    hbtrace_meta_keys meta = hbtrace_meta_unset();
+    hbtrace_backend_keys backend = hbtrace_backend_unset();
+    meta.modules_count = 1;
+    show(run, hbtrace_meta(run, &meta, NULL));
+    meta.modules = &module;
+    module.base = -4096;
+    show(run, hbtrace_meta(run, &meta, NULL));
+    c.picked = &pick;
+    show(run, hbtrace_meta(run, NULL, &c));
+    c = hbtrace_common_unset();
+    wrong_range(run, hbtrace_picked_by(hbtrace_bytes(0, 0, 8), 1, 8));
+    wrong_range(run, hbtrace_strided(by, 2, 8));
+    wrong_range(run, hbtrace_strided(by, HBTRACE_NONE, 8));
+    wrong_range(run, hbtrace_picked_by(hbtrace_whole(0), 1, 8));
+    wrong_range(run, hbtrace_picked_by(part, 1, HBTRACE_NONE));
+    wrong_range(run, hbtrace_picked_by(part, 1, 0));
+    wrong_range(run, hbtrace_picked_by(part, -2, 8));
+    show(run, hbtrace_tensor_set(run, by, NULL));
+    show(run, hbtrace_set_async(run, 0, by, nothing, NULL));
+    nothing.by = 1;
+    show(run, hbtrace_get_async(run, 0, part, nothing, NULL));
+    nothing = hbtrace_no_range();
+    nothing.pitch = 8;
+    show(run, hbtrace_get_async(run, 0, part, nothing, NULL));
+    wrong_pick(run, hbtrace_pick_rows(HBTRACE_NONE, &first, 1));
+    wrong_pick(run, hbtrace_pick_rows(-1, &first, 1));
+    wrong_pick(run, hbtrace_pick_rows(1, NULL, 1));
+    wrong_pick(run, hbtrace_pick_rows(1, &unset, 1));
+    c.pick_count = 1;
+    show(run, hbtrace_kernel(run, 0, NULL, 0, NULL, 0, &c));
+    show(run, hbtrace_synchronize(run, 0, &c));
+    c.picked = &pick;
+    c.pick_count = 0;
+    show(run, hbtrace_tensor_set(run, part, &c));
+    show(run, hbtrace_graph(run, 0, HBTRACE_NONE, NULL, 0, &c));
+    c = hbtrace_common_unset();
+    c.duration = -1;
+    show(run, hbtrace_synchronize(run, 0, &c));
+    c = hbtrace_common_unset();
+    c.frame_count = 1;
+    show(run, hbtrace_synchronize(run, 0, &c));
+    c.frames = none;
+    show(run, hbtrace_synchronize(run, 0, &c));
+    backend.queue_of = -2;
+    show(run, hbtrace_backend(run, 0, "GPU0", &backend, NULL));
+    show(run, hbtrace_buffer_free_on(run, 0, HBTRACE_NONE, NULL));
+    show(run, hbtrace_buffer_free_on(run, 0, -1, NULL));
+    show(run, hbtrace_note_of(run, -2, "n", NULL, 0, NULL));
 }
 
 static void wrong(hbtrace_recorder *run) {
@@ -366,6 +501,9 @@ int main(int count, char **words) {
     if (strcmp(what, "mended") == 0) two_ubatches(run, 1);
     if (strcmp(what, "threads") == 0) threads(run);
     if (strcmp(what, "wrong") == 0) wrong(run);
+    if (strcmp(what, "wrong_additions") == 0) wrong_additions(run);
+    if (strcmp(what, "fewer_keys") == 0) fewer_keys(run);
+    if (strcmp(what, "picked") == 0) picked(run);
     if (strcmp(what, "texts") == 0) texts(run);
     if (strcmp(what, "numbers") == 0) numbers(run);
     if (strcmp(what, "until_stopped") == 0) until_stopped(run);

@@ -51,11 +51,17 @@ def sample(ev: str, key: str, kind: str) -> Any:
         return words if kind == v.STRS else words[0]
     if key in ("version", "size", "stride"):
         return {"version": 1, "size": 64, "stride": 128}[key]
+    if kind == v.LIST:
+        module = {"path": "libengine.so", "build_id": "ab12", "base": 4096, "size": 64}
+        return {"frames": [4660, "engine.cpp:7 decode", 0], "modules": [module, {"path": "a module"}, {}]}[key]
     piece = {"tensor": 3, "offset": 4, "size": 8, "rows": 2, "stride": 16, "approx": True}
-    pieces = [piece, {"buffer": 1, "offset": 0, "size": 32}, {"tensor": 0}]
+    by_index = {"tensor": 3, "offset": 4, "size": 8, "by": 9, "pitch": 16}
+    pieces = [piece, {"buffer": 1, "offset": 0, "size": 32}, {"tensor": 0}, by_index]
+    runs = [{"first": 0}, {"first": -1, "count": 2, "repeat": 3, "step": -4}]
     return {
         v.INT: 2, v.ID: 5, v.BOOL: True, v.STR: f"a {key}", v.INTS: [4, -2, 0], v.STRS: ["one", "two"],
         v.RANGE: piece, v.RANGES: pieces, v.JSON: {"deep": [1, 2.5, None, {"x": "y"}], "yes": False},
+        v.PICKS: [{"tensor": 9, "runs": runs}, {"tensor": 8, "runs": []}, {"tensor": 7}],
         v.NODES: [{"op": "ADD", "tensor": 1, "backend": 0, "reads": pieces, "writes": [piece]}, {"op": "VIEW"}, {}],
     }[kind]  # fmt: skip
 
@@ -132,6 +138,36 @@ def test_a_race_is_found_and_its_mend_is_clean(suffix: str, tmp_path: Path) -> N
         if not mended:
             (report,) = outcome.reports
             assert (report.earlier.actor, report.earlier.row, report.current.row) == ("GPU0", 6, 7)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_rows_that_an_index_picks_race_only_where_they_meet(suffix: str, tmp_path: Path) -> None:
+    """The queue still writes row 2 of the cache when the host reads row 5, then row 2."""
+    path = tmp_path / f"run{suffix}"
+    with hbtrace.Recorder(path) as run:
+        run.backend(0, "GPU0", registry="GPU", queue_of=-1)
+        run.buffer(0, "GPU_Host", 128)
+        run.tensor(0, "cache", buffer=0, size=64)
+        run.tensor(1, "index", buffer=0, offset=64, size=64)
+        rows: Any = {"tensor": 0, "offset": 0, "size": 8, "by": 1, "pitch": 8}
+        run.graph(0, nodes=[{"op": "SET_ROWS", "reads": [{"tensor": 1}], "writes": [rows]}])
+        run.compute(0, 0, picked=[{"tensor": 1, "runs": [{"first": 2}]}])
+        run.host_access(reads=[rows], picked=[{"tensor": 1, "runs": [{"first": 5, "count": 2}]}])
+        run.host_access(reads=[rows], picked=[{"tensor": 1, "runs": [{"first": 0, "repeat": 2, "step": 2}]}])
+    outcome = hbtrace.analyze(str(path), strict=True)
+    assert outcome.warnings == []
+    assert [(one.current.row, one.lo, one.hi, one.approx) for one in outcome.reports] == [(8, 16, 24, False)]
+
+
+def test_a_free_on_a_queue_is_ordered_there(tmp_path: Path) -> None:
+    for backend in (None, -1, 0):
+        path = tmp_path / f"run{backend}.jsonl"
+        with hbtrace.Recorder(path) as run:
+            run.backend(0, "GPU0")
+            run.buffer(0, "GPU0", 64)
+            run.kernel(0, writes=[{"buffer": 0, "size": 64}])
+            run.buffer_free(0, backend=backend)
+        assert hbtrace.analyze(str(path), strict=True).races == (0 if backend == 0 else 1)
 
 
 def test_the_run_is_told_in_row_0(tmp_path: Path) -> None:
@@ -223,7 +259,18 @@ class UnspeakableInt(int):
         raise RuntimeError("no words")
 
 
-RANGE = "tensor, buffer, offset, size, rows, stride, approx"
+RANGE = "tensor, buffer, offset, size, rows, stride, approx, by, pitch"
+BY: Any = {"tensor": 0, "size": 8, "by": 1, "pitch": 8}
+
+
+def picking(picked: Any) -> Callable[[hbtrace.Recorder], Any]:
+    return lambda run: run.compute(0, 0, picked=picked)
+
+
+def reading(**more: Any) -> Callable[[hbtrace.Recorder], Any]:
+    return lambda run: run.kernel(0, reads=[{**BY, **more}])
+
+
 WRONG: list[tuple[Callable[[hbtrace.Recorder], Any], type[Exception], str]] = [
     (lambda run: run.compute("0", 0), TypeError, "compute: backend must be an integer, not '0'"),
     (lambda run: run.compute(True, 0), TypeError, "compute: backend must be an integer, not True"),
@@ -261,7 +308,7 @@ WRONG: list[tuple[Callable[[hbtrace.Recorder], Any], type[Exception], str]] = [
     (
         lambda run: run.tensor_set(0, ofset=4), TypeError,
         "tensor_set: has no key 'ofset'; its keys are tensor, offset, size, rows, stride, approx, thread, split, "
-        "ubatch, time, site, label",
+        "ubatch, time, duration, site, frames, label",
     ),
     (lambda run: run.synchronize(0, ubatch=-2), ValueError, "synchronize: ubatch must be -1 or more, not -2"),
     (
@@ -303,6 +350,48 @@ WRONG: list[tuple[Callable[[hbtrace.Recorder], Any], type[Exception], str]] = [
         lambda run: run.note("n", attrs={"a": 10**5000}), ValueError,
         "note: attrs holds an integer beyond 1.8e308, which readers of JSON refuse",
     ),
+    (reading(tensor=None, buffer=0), ValueError, "kernel: reads[0].by picks rows of a tensor, not of a buffer"),
+    (reading(rows=2, stride=8), ValueError, "kernel: reads[0].by goes without rows and stride"),
+    (reading(stride=8), ValueError, "kernel: reads[0].by goes without rows and stride"),
+    (reading(size=None), ValueError, "kernel: reads[0].by needs a size"),
+    (reading(pitch=None), ValueError, "kernel: reads[0].by needs a pitch"),
+    (reading(pitch=0), ValueError, "kernel: reads[0].pitch must be 1 or more, not 0"),
+    (reading(by=-2), ValueError, "kernel: reads[0].by must be -1 or more, not -2"),
+    (picking({"tensor": 1}), TypeError, "compute: picked must be a list of picks, not {'tensor': 1}"),
+    (picking([1]), TypeError, "compute: picked[0] must be a pick ({tensor, runs}), not 1"),
+    (picking([{"runs": []}]), TypeError, "compute: picked[0].tensor is needed"),
+    (picking([{"tensor": -1}]), ValueError, "compute: picked[0].tensor must be 0 or more, not -1"),
+    (picking([{"tensor": 1, "rows": []}]), TypeError,
+     "compute: picked[0] has a key 'rows'; the keys of a pick are tensor, runs"),
+    (picking([{"tensor": 1, "runs": [{"first": 0}, {"count": 2}]}]), TypeError,
+     "compute: picked[0].runs[1].first is needed"),
+    (picking([{"tensor": 1, "runs": [{"first": 0, "last": 2}]}]), TypeError,
+     "compute: picked[0].runs[0] has a key 'last'; the keys of a run are first, count, repeat, step"),
+    (picking([{"tensor": 1, "runs": [{"first": "0"}]}]), TypeError,
+     "compute: picked[0].runs[0].first must be an integer, not '0'"),
+    (
+        lambda run: run.tensor_set(0, picked=[]), TypeError,
+        "tensor_set: has no key 'picked'; its keys are tensor, offset, size, rows, stride, approx, thread, split, "
+        "ubatch, time, duration, site, frames, label",
+    ),
+    (lambda run: run.synchronize(0, duration=-1), ValueError, "synchronize: duration must be 0 or more, not -1"),
+    (
+        lambda run: run.synchronize(0, frames="decode"), TypeError,
+        "synchronize: frames must be a list of addresses and texts, not 'decode'",
+    ),
+    (
+        lambda run: run.synchronize(0, frames=["decode", 1.5]), TypeError,
+        "synchronize: frames[1] must be an address or text, not 1.5",
+    ),
+    (
+        lambda run: run.synchronize(0, frames=[-1]), ValueError,
+        "synchronize: frames[0] must be 0 or more, not -1",
+    ),
+    (lambda run: run.meta(modules=["a.so"]), TypeError,
+     "meta: modules[0] must be a module ({path, build_id, base, size}), not 'a.so'"),
+    (lambda run: run.meta(modules=[{"base": "0x10"}]), TypeError,
+     "meta: modules[0].base must be an integer, not '0x10'"),
+    (lambda run: run.backend(0, "G", queue_of=-2), ValueError, "backend: queue_of must be -1 or more, not -2"),
     (lambda run: run.meta(), ValueError, "meta: must be the first event, not row 2"),
     (
         lambda run: run.ubatch(0, 1, 2, "foo"), TypeError,

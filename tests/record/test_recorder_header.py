@@ -71,6 +71,7 @@ def recorded(program: Path, what: str, path: Path) -> list[dict[str, Any]]:
 def at(number: int) -> dict[str, Any]:
     return {
         "thread": 2, "split": 0, "ubatch": number, "time": 1000 + number, "site": "engine.c", "label": 'a "label"',
+        "duration": 10 * number, "frames": ["0x1234", "engine.c:7 decode"],
     }  # fmt: skip
 
 
@@ -80,21 +81,26 @@ def record_everything(run: hbtrace.Recorder) -> None:
     part: Any = {"offset": 4, "size": 8, "rows": 2, "stride": 16, "approx": True}
     whole: Any = {"tensor": 0, **part}
     other: Any = {"buffer": 0, "offset": 32, "size": 16}
-    both = [whole, other]
+    every = [whole, other, {"tensor": 0, "offset": 0, "size": 8, "by": 1, "pitch": 16}]
+    runs = [{"first": -1, "count": 2, "repeat": 3, "step": 4}, {"first": 9}]
+    picked: Any = [{"tensor": 1, "runs": runs}, {"tensor": 2, "runs": []}, {"tensor": 3}]
+    module: Any = {"path": "libengine.so", "build_id": "ab12", "base": 4096, "size": 64}
     run.meta(
         producer="a test", engine="engine", engine_version="1.2", command=["engine", "-m", "model.gguf"], env=attrs,
-        started_at="2026-01-02T03:04:05+00:00", threads="ordered", notes="every event with every key", **at(0),
+        started_at="2026-01-02T03:04:05+00:00", threads="ordered", notes="every event with every key",
+        modules=[module, {}], **at(0),
     )  # fmt: skip
     run.backend(
         0, "GPU0", device="GPU", type="igpu", async_=True, events=False, integrated=True, host_buffer=True,
-        accepts=["GPU0", "GPU_Host"], synchronous=False, drains=["get", "set"], **at(0),
+        accepts=["GPU0", "GPU_Host"], synchronous=False, drains=["get", "set"], registry="GPU", queue_of=-1,
+        **at(0),
     )  # fmt: skip
     run.buffer(0, "GPU_Host", 4096, host=True, backend=0, device="GPU", usage="compute", **at(0))
     run.tensor(
         0, "inp_tokens", buffer=0, offset=64, size=32, view_of=-1, flags=["input", "output"], type="f32", ne=[4, 2],
         nb=[4, 16], **at(0),
     )  # fmt: skip
-    add: Any = {"op": "ADD", "tensor": 0, "backend": 0, "reads": both, "writes": [other]}
+    add: Any = {"op": "ADD", "tensor": 0, "backend": 0, "reads": every, "writes": [other]}
     run.graph(0, uid=77, nodes=[add, {"op": "VIEW"}], **at(0))
     run.sched(0, backends=[1, 0], cpu_buffer_type="GPU_Host", copies=1, ring=0, **at(0))
 
@@ -105,13 +111,13 @@ def record_everything(run: hbtrace.Recorder) -> None:
     run.get_direct(0, inferred=False, **part, **at(1))
     run.tensor_copy(whole, other, **at(1))
     run.buffer_clear(0, **at(1))
-    run.host_access(reads=both, writes=[other], **at(1))
+    run.host_access(reads=every, writes=[other], picked=picked, **at(1))
 
     run.set_async(0, 0, host_range=other, **part, **at(2))
     run.get_async(0, 0, host_range=other, **part, **at(2))
     run.copy_async(0, whole, other, src_backend=0, runs_on="both", after_dst=True, **at(2))
-    run.compute(0, 0, **at(2))
-    run.kernel(0, reads=both, writes=[other], **at(2))
+    run.compute(0, 0, picked=picked, **at(2))
+    run.kernel(0, reads=every, writes=[other], picked=picked, **at(2))
 
     run.synchronize(0, **at(3))
     run.event_record(0, 5, **at(3))
@@ -127,8 +133,8 @@ def record_everything(run: hbtrace.Recorder) -> None:
     run.sched_compute(0, **at(3))
     run.sched_compute_end(0, **at(3))
     run.ubatch(0, n=3, tokens=512, phase="prefill", **at(3))
-    run.note("verdict", attrs=attrs, **at(3))
-    run.buffer_free(0, **at(3))
+    run.note("verdict", attrs=attrs, sched=0, **at(3))
+    run.buffer_free(0, backend=0, **at(3))
     run.backend_free(0, **at(3))
 
 
@@ -148,6 +154,13 @@ def test_every_event_has_a_function_that_knows_its_keys(ev: str, everything: lis
     assert re.search(rf"^int hbtrace_{ev}\(", HEADER.read_text(encoding="utf-8"), re.MULTILINE)
     (row,) = [row for row in everything if row["ev"] == ev]
     assert set(row) == {"ev", *v.EVENTS[ev].keys, *v.COMMON}
+
+
+def test_functions_that_know_fewer_keys_leave_them_out(program: Path, tmp_path: Path) -> None:
+    assert recorded(program, "fewer_keys", tmp_path / "run.jsonl")[1:] == [
+        {"ev": "note", "what": "verdict", "thread": 0, "time": 1},
+        {"ev": "buffer_free", "buffer": 0, "thread": 0, "time": 1},
+    ]
 
 
 def test_the_named_sets_are_those_of_the_vocabulary() -> None:
@@ -170,6 +183,13 @@ def test_a_race_is_found_and_its_mend_is_clean(program: Path, tmp_path: Path) ->
         outcome = hbtrace.analyze(str(tmp_path / f"{what}.jsonl"), strict=True)
         assert outcome.warnings == []
         assert [report.kind for report in outcome] == (["write-after-read"] if what == "race" else [])
+
+
+def test_rows_that_an_index_picks_race_only_where_they_meet(program: Path, tmp_path: Path) -> None:
+    recorded(program, "picked", tmp_path / "run.jsonl")
+    outcome = hbtrace.analyze(str(tmp_path / "run.jsonl"), strict=True)
+    assert outcome.warnings == []
+    assert [(one.current.row, one.lo, one.hi, one.approx) for one in outcome.reports] == [(8, 16, 24, False)]
 
 
 # what is refused
@@ -206,6 +226,50 @@ def test_a_wrong_argument_is_named_and_not_recorded(program: Path, tmp_path: Pat
         "closed: 0",
     ]
     assert [row["ev"] for row in read(tmp_path / "run.jsonl")] == ["meta", "synchronize"]
+
+
+def test_wrong_rows_frames_and_modules_are_named_and_not_recorded(program: Path, tmp_path: Path) -> None:
+    done = run(program, "wrong_additions", tmp_path / "run.jsonl")
+    nowhere = "picked is of compute, kernel and host_access only"
+    assert done.stdout.splitlines() == [
+        "-1 meta: modules is NULL, with a count",
+        "-1 meta: base must be 0 or more, not -4096",
+        f"-1 meta: {nowhere}",
+        "-1 kernel: reads has by, which picks rows of a tensor, not of a buffer",
+        "-1 kernel: reads has by, which goes without rows and stride",
+        "-1 kernel: reads has by, which goes without rows and stride",
+        "-1 kernel: reads has by, which needs a size",
+        "-1 kernel: reads has by, which needs a pitch",
+        "-1 kernel: pitch must be 1 or more, not 0",
+        "-1 kernel: by must be -1 or more, not -2",
+        "-1 tensor_set: tensor must not be rows that an index picks",
+        "-1 set_async: tensor must not be rows that an index picks",
+        "-1 get_async: host_range must name a tensor or a buffer, and one of them only",
+        "-1 get_async: host_range must name a tensor or a buffer, and one of them only",
+        "-1 compute: picked must name the index tensor",
+        "-1 compute: picked must name the index tensor",
+        "-1 compute: runs is NULL, with a count",
+        "-1 compute: picked has a run without first",
+        "-1 kernel: picked is NULL, with a count",
+        f"-1 synchronize: {nowhere}",
+        f"-1 tensor_set: {nowhere}",
+        f"-1 graph: {nowhere}",
+        "-1 synchronize: duration must be 0 or more, not -1",
+        "-1 synchronize: frames is NULL, with a count",
+        "-1 synchronize: frames holds a NULL",
+        "-1 backend: queue_of must be -1 or more, not -2",
+        "-1 buffer_free: backend is needed",
+        "-1 buffer_free: backend must be 0 or more, not -1",
+        "-1 note: sched must be -1 or more, not -2",
+        "closed: 0",
+    ]
+    assert [row["ev"] for row in read(tmp_path / "run.jsonl")] == ["meta"]
+
+
+def test_only_these_events_take_rows_that_an_index_picks() -> None:
+    takes = {ev for ev, event in v.EVENTS.items() if "picked" in event.keys}
+    body = HEADER.read_text(encoding="utf-8").split("static int hbtr_picking(")[1].split("}")[0]
+    assert set(re.findall(r'"(\w+)"', body)) == takes
 
 
 def test_without_a_recorder_nothing_happens(program: Path, tmp_path: Path) -> None:

@@ -95,6 +95,45 @@ def test_rows_far_outside_the_buffer_cost_nothing():
     assert "cut to the buffer" in result.warnings[0]
 
 
+KV = {"ev": "tensor", "id": 0, "name": "kv", "buffer": 0}
+
+
+def picked(*runs, size=1, pitch=3):
+    given = {"tensor": 0, "by": 1, "pitch": pitch, "size": size}
+    return kernel(0, writes=[given], picked=[{"tensor": 1, "runs": list(runs)}])
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [{"first": 0, "count": MAX_PIECES + 1}],
+        [{"first": 0, "repeat": MAX_PIECES + 1, "step": 2}],
+        [{"first": 2 * MAX_PIECES, "repeat": MAX_PIECES + 1, "step": -2}],
+        [{"first": 0, "count": 2**60, "repeat": 2**60, "step": 2**61}],
+    ],
+)
+def test_picked_rows_are_exact_up_to_the_limit_and_said_beyond(runs):
+    few = analyze_events(
+        [Q0, Q1, buffer(HUGE), KV, picked({"first": 0, "count": 99_999}), kernel(1, reads=[span(1, 2)])]
+    )
+    assert (few.reports, few.warnings) == ([], [])
+    beyond = analyze_events([Q0, Q1, buffer(2**62), KV, picked(*runs), kernel(1, reads=[span(1, 2)])])
+    assert [r.approx for r in beyond.reports] == [True]
+    assert any("too many separate pieces" in warning for warning in beyond.warnings)
+
+
+def test_picked_rows_that_meet_are_one_span_however_many():
+    rows = picked({"first": 2**40, "count": 2**40}, size=8, pitch=8)
+    result = analyze_events([Q0, Q1, buffer(HUGE), KV, rows, kernel(1, reads=[span(2**43 - 8, 16), span(2**44, 8)])])
+    assert [(r.lo, r.bytes) for r in result.reports] == [(2**43, 8)]
+
+
+@pytest.mark.parametrize("run", [{"count": 2**62}, {"repeat": 2**62, "step": 1}, {"repeat": 2**62, "step": 0}])
+def test_picked_rows_without_end_cost_nothing(run):
+    result = analyze_events([Q0, Q1, buffer(64), KV, picked({"first": 20, **run}), kernel(1, reads=[span(0, 64)])])
+    assert [r.lo for r in result.reports] == [60]
+
+
 @pytest.mark.parametrize("definition", ["tensor", "buffer", "backend", "graph"])
 def test_very_many_definitions(definition):
     count = 250_000

@@ -30,6 +30,21 @@ ROWS: list[dict[str, Any]] = [
     {"ev": "note", "what": "window", "attrs": {"deep": [{"a": None}, 1.5]}, "colour": "red", "split": None},
     {"ev": "kernel", "backend": "zero", "reads": [], "writes": [{"tensor": True, "offset": 2**63, "k": 1}, None, "x"]},
     {"ev": "synchronize", "backend": 0, "thread": 3, "ubatch": 8.0, "site": "a\u2028b\x00é"},
+    {"ev": "meta", "modules": [{"path": "/lib/a.so", "build_id": "0f", "base": 2**47, "size": 9}, 5, None], "x_a": {}},
+    {"ev": "backend", "id": 1, "name": "CUDA0/1", "registry": "CUDA", "queue_of": 0, "x_": [1.0, None]},
+    {"ev": "graph", "id": 1, "nodes": [
+        {"op": "SET_ROWS", "x_line": 7, "writes": [{"tensor": 0, "by": 3, "pitch": 8, "size": 8, "x_n": None}]},
+        {"reads": [{"tensor": 0, "by": -1, "pitch": 0}, {"by": "x", "pitch": 8.0}, {"by": None}]},
+    ]},
+    {"ev": "compute", "backend": 0, "graph": 1, "duration": 2**40, "frames": ["a.cpp:7 f", 2**63, None], "picked": [
+        {"tensor": 3, "runs": [{"first": 0}, {"first": -3, "count": 2, "repeat": 2**62, "step": -1}], "x_of": "k"},
+        {"tensor": 3, "runs": []}, {"tensor": 3}, {}, None, 5, {"tensor": "x", "runs": "y", "run": 1},
+        {"runs": [None, "x", {}, {"count": 2}, {"first": 1.0, "x_": 1, "cuont": 2}], "tensor": None},
+    ]},
+    {"ev": "kernel", "backend": 0, "picked": []},
+    {"ev": "host_access", "picked": {"tensor": 3}, "frames": "f", "duration": "1"},
+    {"ev": "note", "what": "blind", "sched": 2, "attrs": {"calls": ["cudaFreeAsync"], "why": "hidden"}},
+    {"ev": "buffer_free", "buffer": 0, "backend": 1},
     {"ev": 7, "extra": "not mine", "size": -(2**70)},
     {},
 ]  # fmt: skip
@@ -104,14 +119,35 @@ def _good(kind: str) -> st.SearchStrategy[Any]:
         v.STRS: st.lists(st.one_of(TEXT, LEAVES), max_size=3),
         v.RANGE: st.deferred(lambda: RANGES), v.RANGES: ranges,
         v.NODES: st.deferred(lambda: st.lists(st.one_of(NODES, LEAVES), max_size=3)),
+        v.PICKS: st.deferred(lambda: st.lists(st.one_of(PICKS, LEAVES), max_size=3)),
+        v.RUNS: st.deferred(lambda: st.lists(st.one_of(RUNS, LEAVES), max_size=3)),
     }[kind]  # fmt: skip
 
 
 RANGES = _mapping(v.RANGE_KEYS)
 NODES = _mapping(v.NODE_KEYS)
+PICKS = _mapping(v.PICK_KEYS)
+RUNS = _mapping(v.RUN_KEYS)
 _SOME_COLUMNS = {
     key: v.COLUMNS[key]
-    for key in ("ev", "thread", "time", "label", "name", "async", "ne", "flags", "command", "src", "reads", "nodes")
+    for key in (
+        "ev",
+        "thread",
+        "time",
+        "label",
+        "name",
+        "async",
+        "ne",
+        "flags",
+        "command",
+        "src",
+        "reads",
+        "nodes",
+        "picked",
+        "duration",
+        "registry",
+        "queue_of",
+    )
 }
 EVENT_ROWS = st.lists(_mapping(_SOME_COLUMNS), min_size=1, max_size=5)
 

@@ -43,6 +43,31 @@ def test_every_oddity_survives(tmp_path: Path) -> None:
     assert same(around(tmp_path, ROWS), ROWS)
 
 
+def test_what_section_10_added_has_its_columns() -> None:
+    """And what has none is kept beside them: lists of anything, and the producer's own keys."""
+    columns = {key: str(SCHEMA.field(key).type) for key in ("picked", "duration", "queue_of", "reads", "sched")}
+    runs = "list<item: struct<first: int64, count: int64, repeat: int64, step: int64, extra: string>>"
+    assert columns.pop("picked") == f"list<item: struct<tensor: int64, runs: {runs}, extra: string>>"
+    assert "by: int64, pitch: int64" in columns.pop("reads")
+    assert columns == dict.fromkeys(columns, "int64")
+    assert not {"frames", "modules", "env", "attrs"} & set(SCHEMA.names)
+
+
+def test_what_section_10_added_survives_one_key_at_a_time(tmp_path: Path) -> None:
+    """Each alone, in a batch of its own, and beside rows without it."""
+    keys = {
+        "picked": [{"tensor": 1, "runs": [{"first": 4, "count": 2, "repeat": 3, "step": -2}]}], "duration": 5,
+        "frames": ["a.cpp:7 f", 4096], "registry": "CUDA", "queue_of": 3, "modules": [{"path": "a", "base": 1}],
+        "sched": 2, "x_own": {"a": [None, 1.5]}, "by": 1, "pitch": 2,
+        "reads": [{"tensor": 0, "by": 1, "pitch": 4, "size": 4}], "src": {"tensor": 0, "by": 1, "pitch": 4, "x_a": 1},
+    }  # fmt: skip
+    rows = [
+        {"ev": ev, **given} for key in keys for given in ({}, {key: keys[key]}) for ev in ("note", "kernel", "meta")
+    ]
+    assert same(around(tmp_path, rows), rows)
+    assert all(same(rows_from_batch(batch_from_rows([row])), [row]) for row in rows)
+
+
 @given(rows=EVENT_ROWS)
 @settings(max_examples=150)
 def test_rows_survive_a_batch(rows: list[dict[str, Any]]) -> None:

@@ -63,7 +63,7 @@ def encoded(table: pa.Table) -> pa.Table:
             column = table[field.name].combine_chunks().dictionary_encode().cast(pa.dictionary(pa.int16(), pa.string()))
             table = table.set_column(index, field.name, column)
     more = pa.array([{"a": k} for k in range(table.num_rows)])
-    table = table.append_column("mine", more)
+    table = table.append_column("x_mine", more)
     return table if "inputs" in table.column_names else table.append_column("inputs", pa.nulls(table.num_rows))
 
 
