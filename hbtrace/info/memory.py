@@ -109,10 +109,7 @@ class Memory:
         if found is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            if isinstance(work, int):
-                demand = self._graphs.get(work)
-            else:
-                demand = _demand(*map(matrix_of, work))
+            demand = self._graphs.get(work) if isinstance(work, int) else _demand(*map(matrix_of, work))
             found = self._known[work] = {} if demand is None else self._touched(demand)
         return found
 

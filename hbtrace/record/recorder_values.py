@@ -21,7 +21,7 @@ _LEAST: Final = {
     "ubatch": -1, "duration": 0, "version": 1,
 }  # fmt: skip
 """Of these integers less has no meaning. Ids have -1 for none, where the event can do without."""
-_MODULE_KEYS: Final = {"path": v.STR, "build_id": v.STR, "base": v.INT, "size": v.INT}
+MODULE_KEYS: Final = {"path": v.STR, "build_id": v.STR, "base": v.INT, "size": v.INT}
 _DEEPEST: Final = 64
 """Levels of an object in `attrs` or `env`. Parsers of JSON refuse what is nested very deeply."""
 _TOO_LONG: Final = 2**1024 - 2**970
@@ -260,6 +260,6 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 _LISTS: Final[dict[str, Callable[[Any], Any]]] = {
     "frames": lambda value: _each(value, "addresses and texts", _frame),
-    "modules": lambda value: _each(value, "modules", lambda one: _struct(one, "module", _MODULE_KEYS)),
+    "modules": lambda value: _each(value, "modules", lambda one: _struct(one, "module", MODULE_KEYS)),
 }
 """By key: the vocabulary says of them only that they are lists."""

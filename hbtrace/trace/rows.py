@@ -77,7 +77,7 @@ def _holds_unfit(column: pa.Array) -> bool:
 
 
 def _others(extra: dict[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Without the values that have no place in their columns, and what is none of the objects or lists that events know."""
+    """Without the values that have no place in their columns, and what is no object or list where one belongs."""
     return {
         key: value
         for key, value in extra.items()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hbtrace.record.recorder_values import MODULE_KEYS
 from hbtrace.trace import vocabulary as v
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,7 +102,8 @@ def test_every_event_and_key_is_documented(ev: str) -> None:
 
 def test_the_other_keys_are_documented() -> None:
     words = set(re.findall(r"`([a-z_]+)`", FORMAT))
-    assert {*v.COMMON, *v.RANGE_KEYS, *v.NODE_KEYS} <= words
+    assert {*v.COMMON, *v.RANGE_KEYS, *v.RUN_KEYS, *v.PICK_KEYS, *v.NODE_KEYS} <= words
+    assert {*MODULE_KEYS, v.OWN_KEYS} <= words
     assert {word for words in v.SETS.values() for word in words} <= words
 
 
@@ -132,6 +134,22 @@ def test_json_parses(page: Path) -> None:
     for text in fences(page, "jsonl"):
         for line in text.splitlines():
             assert json.loads(line)["ev"] in v.EVENTS
+
+
+def test_the_example_of_rows_by_an_index_breaks_no_rule() -> None:
+    """Its rows 40 to 55 meet a read of row 41, and none of row 56."""
+    (text,) = (text for text in fences(ROOT / "hbtrace/docs/format.md", "json") if '"picked"' in text)
+    definitions: list[dict[str, Any]] = [
+        {"ev": "backend", "id": 0, "name": "GPU0"},
+        {"ev": "buffer", "id": 0, "name": "GPU0", "size": 1 << 20},
+    ]
+    for number in (1, 2, 7):
+        place = {"buffer": 0, "offset": number << 16, "size": 1 << 16}
+        definitions.append({"ev": "tensor", "id": number, "name": f"t{number}", **place})
+    for row, races in ((41, 1), (56, 0)):
+        read = {"ev": "get_direct", "tensor": 1, "offset": 256 * row, "size": 256}
+        given = "".join(json.dumps(event) + "\n" for event in [*definitions, *json.loads(text), read])
+        assert hbtrace("analyze", "-", "--strict", given=given).returncode == races
 
 
 def test_the_shortest_trace_races() -> None:
