@@ -279,7 +279,8 @@ class _Flow:
 
     def freed(self, report: Report) -> bool:
         """Whether the later side frees the memory."""
-        return self._recording.events[report.current.row] in ENDS
+        row = report.current.row  # a second reading may have found fewer rows
+        return row < self._recording.rows and self._recording.events[row] in ENDS
 
     def _come_to(
         self, rows: list[int], doubtful: bool, untold: bool, *, approx: bool, partial: bool

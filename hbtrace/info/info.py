@@ -116,7 +116,7 @@ def _meta(row: dict[str, Any]) -> dict[str, Any]:
     """The attributes of the `meta` row; what is of the wrong type counts as absent."""
     if row.get("ev") != "meta":
         row = {}
-    kinds: dict[str, type] = {v.STR: str, v.STRS: list, v.JSON: dict, v.INT: int}
+    kinds: dict[str, type] = {v.STR: str, v.STRS: list, v.JSON: dict, v.INT: int, v.LIST: list}
     keys = {key: kind for key, kind in v.EVENTS["meta"].keys.items() if key != "version"}
     meta = {key: row[key] if isinstance(row.get(key), kinds[kind]) else None for key, kind in keys.items()}
     if meta["threads"] not in v.SETS["meta", "threads"]:

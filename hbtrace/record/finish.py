@@ -132,7 +132,7 @@ def _start(spool: Path) -> tuple[str, float, str]:
     try:
         with spool.open("rb") as stream:
             meta = json.loads(stream.readline(1 << 20))
-        return str(meta["started_at"]), float(meta["pid"]), spool.name
+        return str(meta["started_at"]), float(meta["x_pid"]), spool.name
     except _UNREADABLE:
         return "~", 0.0, spool.name
 

@@ -9,7 +9,7 @@ from typing import Any
 from hbtrace.record.finish import Recorded, finish, further_traces, trace_path
 from hbtrace.record.launch import tell, tell_earlier, tell_unused
 
-META = {"ev": "meta", "version": 1, "producer": "hbtrace record", "pid": 7, "started_at": "2026-01-02T03:04:05.000000Z"}
+META = {"ev": "meta", "version": 1, "producer": "hbtrace record", "x_pid": 7, "started_at": "2026-01-02T03:04:05.000000Z"}
 
 
 def _note(what: str, **attrs: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_a_trace_that_an_earlier_recording_left_is_named_and_kept(tmp_path: Path
     for number in (2, 3):
         trace_path(output, number).write_text("earlier")
     _spool(output, _note("a"))
-    _spool(output, _note("b"), name="8", meta={**META, "pid": 8})
+    _spool(output, _note("b"), name="8", meta={**META, "x_pid": 8})
     sentences: list[str] = []
     tell_earlier(output, _finished(output, force=True), sentences.append)
     assert sentences == [

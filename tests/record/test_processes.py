@@ -254,7 +254,7 @@ def test_a_fork_writes_its_own(recorder: Recorder) -> None:
     _, forked, again = run.output.splitlines()
     assert forked == again
     assert sum(event["ev"] == "compute" for event in second) == 23
-    assert second[0]["pid"] != run.events[0]["pid"]
+    assert second[0]["x_pid"] != run.events[0]["x_pid"]
     # All that its rows name is defined in it, and its one thread is its first.
     (scheduler,) = (event for event in second if event["ev"] == "sched")
     assert {event["sched"] for event in second if "sched" in event} == {scheduler["id"]} == {0}

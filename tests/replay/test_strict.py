@@ -31,6 +31,10 @@ BREACHES: list[tuple[list[dict[str, Any]], str]] = [
         "row 0: a backend is named HOST, which is reserved for host threads",
     ),
     ([{"ev": "synchronize"}], "row 0: `synchronize` lacks `backend`: the row cannot be replayed"),
+    (
+        [QUEUE, {"ev": "kernel", "backend": 0, "read": []}],
+        "row 1: `kernel` has no key `read` (did you mean `reads`?)",
+    ),
     ([{"ev": "kernal"}], "row 0: unknown event `kernal`: the row cannot be replayed"),
 ]
 

@@ -89,7 +89,7 @@ void write_meta_row(bool readable) {
     std::string version = engine_version();
     if (!version.empty()) row->text("engine_version", version);
     row->raw("command", command_line()).raw("env", environment()).text("started_at", date()).text("threads", "one");
-    row->number("pid", getpid());
+    row->number("x_pid", getpid());
     std::string notes = notes_of(readable);
     if (!notes.empty()) row->text("notes", notes);
     row.define();
