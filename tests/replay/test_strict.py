@@ -8,7 +8,9 @@ import pytest
 
 from hbtrace.errors import TraceError
 from hbtrace.replay.diagnostics import STRICT
-from hbtrace.replay.session import analyze_events
+from hbtrace.replay.session import Session, analyze_events
+from hbtrace.replay.settings import Settings
+from hbtrace.trace.rows import batch_from_rows
 
 QUEUE = {"ev": "backend", "id": 0, "name": "GPU0"}
 BUFFER = {"ev": "buffer", "id": 0, "name": "GPU0", "size": 64}
@@ -31,10 +33,7 @@ BREACHES: list[tuple[list[dict[str, Any]], str]] = [
         "row 0: a backend is named HOST, which is reserved for host threads",
     ),
     ([{"ev": "synchronize"}], "row 0: `synchronize` lacks `backend`: the row cannot be replayed"),
-    (
-        [QUEUE, {"ev": "kernel", "backend": 0, "read": []}],
-        "row 1: `kernel` has no key `read` (did you mean `reads`?)",
-    ),
+    ([QUEUE, {"ev": "backend_free", "backend": 0, "graph": 1}], "row 1: `backend_free` has no key `graph`"),
     ([{"ev": "kernal"}], "row 0: unknown event `kernal`: the row cannot be replayed"),
 ]
 
@@ -51,7 +50,20 @@ def test_every_kind_has_its_sentence() -> None:
     assert len(STRICT) + 1 == len(BREACHES)  # a skipped row has two
 
 
+@pytest.mark.parametrize("batch", [1, 2, 9])
+def test_the_first_breach_is_named(batch: int) -> None:
+    """Also where a later row of the same batch has a key that nobody reads, which is found before rows are lowered."""
+    early, late = {"ev": "synchronize", "backend": 0}, {"ev": "synchronize", "backend": 0, "k": 1}
+    for rows, named in (([QUEUE, {"ev": "kernal"}, late], 1), ([QUEUE, late, {"ev": "kernal"}], 1), ([early, late], 0)):
+        batches = [batch_from_rows(rows[at : at + batch]) for at in range(0, len(rows), batch)]
+        with pytest.raises(TraceError) as caught:
+            Session(batches, Settings(strict=True)).run()
+        assert caught.value.row == named
+
+
 def test_what_stays_a_warning_in_strict_mode() -> None:
     events = [QUEUE, BUFFER, {"ev": "tensor_set", "tensor": 0, "offset": "4"}, {"ev": "meta", "version": 1}]
     events[2:2] = [{"ev": "tensor", "id": 0, "name": "x", "buffer": 0}]
-    assert len(analyze_events(events, strict=True).warnings) == 2
+    by = {"tensor": 0, "by": 1, "pitch": 0, "size": 4}
+    events += [{"ev": "host_access", "reads": [by, {}], "picked": [{"tensor": 1, "runs": [{"count": 2}]}]}]
+    assert len(analyze_events(events, strict=True).warnings) == 3
