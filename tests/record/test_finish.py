@@ -9,7 +9,8 @@ from typing import Any
 from hbtrace.record.finish import Recorded, finish, further_traces, trace_path
 from hbtrace.record.launch import tell, tell_earlier, tell_unused
 
-META = {"ev": "meta", "version": 1, "producer": "hbtrace record", "x_pid": 7, "started_at": "2026-01-02T03:04:05.000000Z"}
+STARTED = "2026-01-02T03:04:05.000000Z"
+META = {"ev": "meta", "version": 1, "producer": "hbtrace record", "x_pid": 7, "started_at": STARTED}
 
 
 def _note(what: str, **attrs: Any) -> dict[str, Any]:
