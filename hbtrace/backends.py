@@ -8,7 +8,6 @@ it may come from a later version, or from a backend that was changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -133,9 +132,3 @@ def attributes(name: str, *, integrated: bool = False) -> dict[str, Any]:
     if known.drains:
         row["drains"] = list(known.drains)
     return row
-
-
-def rows() -> Iterator[dict[str, Any]]:
-    """The table as plain values, for tables and tests."""
-    for backend in TABLE:
-        yield {key: getattr(backend, key) for key in Backend.__slots__}

@@ -34,9 +34,7 @@ class Chain:
 
     links: list[Link]
     knows_since: int
-    knows_event: str
     learns_at: int
-    learns_event: str
     current_clock: Clock
     earlier_clock: Clock
 
@@ -56,8 +54,8 @@ class _Walk:
         """What each slot knows of the earlier actor."""
         self._knowers: set[tuple[str, int]] = set()
         self._links: list[Link] = []
-        self._since = (NEVER, "")
-        self._learns = (NEVER, "")
+        self._since = NEVER
+        self._learns = NEVER
         self._snapshots: dict[str, Clock] = {}
 
     def run(self) -> Chain:
@@ -71,15 +69,13 @@ class _Walk:
                 mine = known.get(self._first, 0)
             if "current" not in self._snapshots:
                 if mine > knew:
-                    knew, self._since = mine, (row, self._recording.events[row])
+                    knew, self._since = mine, row
                 self._spread(op, actor, other, row, known)
             elif mine >= needs:
-                self._learns = (row, self._recording.events[row])
+                self._learns = row
                 break
-        return Chain(
-            self._links, *self._since, *self._learns, self._snapshots.get("current", {}),
-            self._snapshots.get("earlier", {}),
-        )  # fmt: skip
+        current, earlier = (self._snapshots.get(side, {}) for side in ("current", "earlier"))
+        return Chain(self._links, self._since, self._learns, current, earlier)
 
     def _moments(self) -> Iterator[tuple[int, int, int, int, Clock]]:
         """Each step with what its actor then knows, itself among it."""
