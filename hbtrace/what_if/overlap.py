@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hbtrace.replay.kernel import Clock
-from hbtrace.replay.program import DROP, END, QUEUE
+from hbtrace.replay.program import DROP, END, JOIN, QUEUE
 from hbtrace.replay.recording import NO_TIME, Recording
 from hbtrace.trace.vocabulary import COMPUTING
 
@@ -40,16 +40,17 @@ def pace_of(recording: Recording) -> Pace:
     behind: dict[int, deque[int]] = {}
     work: dict[int, list[int]] = {}
     pairs, work_rows = 0, recording.events.among(COMPUTING)
-    most, beside, since, last = 0, 0, NO_TIME, -1
+    most, beside, since, last, before = 0, 0, NO_TIME, -1, END
     for op, actor, row, tick, known, learnt in _moments(recording):
-        # Only now is the row before done: a synchronous backend's work is waited for within its row. A row that a rule
-        # cut into parts has several pieces of work.
-        if row != last or op == QUEUE:
+        # Only now is the row before done: a synchronous backend's work is waited for within its row, right after it. A
+        # row that a rule cut into parts has several pieces of work, and may have waits of the host between them.
+        if row != last or op == QUEUE or (op == JOIN and actor == 0 and before != QUEUE):
             most, last = max([most, *map(len, behind.values())]), row
             time = recording.time_at(row)
             if behind and since != NO_TIME and time > since:
                 beside += time - since
             since = time if time != NO_TIME else since
+        before = op
         if actor == 0:
             host = known
         if op == QUEUE and work_rows[row]:
