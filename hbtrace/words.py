@@ -1,6 +1,16 @@
-"""Numbers in sentences, as people say them."""
+"""Numbers and guesses in sentences, as people say them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """A question with the known name that is nearest to a word; otherwise what to say where none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, known, 1, 0.5)
+    return f"did you mean `{near[0]}`?" if near else otherwise
 
 
 def times(number: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from hbtrace import engines
 from hbtrace.checks.coverage import COUNTERS
 from hbtrace.engines import Engine, Exerciser
-from hbtrace.replay import diagnostics
 from hbtrace.replay.clocks import NOTHING
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.kernel import Clock
@@ -26,8 +25,6 @@ from hbtrace.replay.session import Observer, Replayed
 from hbtrace.trace.columns import Columns
 from hbtrace.trace.rows import rows_from_batch
 from hbtrace.trace.vocabulary import DIRECT, HOST_WAITS, HOST_WRITES
-
-_LATE: Final = (diagnostics.BACKEND, diagnostics.BUFFER, diagnostics.TENSOR, diagnostics.GRAPH)
 
 
 @dataclass(slots=True)
@@ -53,7 +50,7 @@ class Meter(Observer):
         self.events: dict[str, int] = {}
         self.phases: dict[str, int] = {}
         self.reports = self.hidden = 0
-        self.late = 0
+        self.late = False
         self.rings: set[int] = set()
         self._known: dict[int, Clock] = {}
         """What each actor knows of others."""
@@ -73,7 +70,7 @@ class Meter(Observer):
         self._markers(replayed, columns, evs)
         self._notes(replayed, columns)
         self.exercise = replayed.lowering.exercise
-        self.late = sum(replayed.lowering.diagnostics.count(kind) for kind in _LATE)
+        self.late = replayed.lowering.diagnostics.late
         splits = columns.ints("split", -1)
         first, learnt = replayed.first, self._known
         for program, order in zip(replayed.programs, replayed.orders, strict=True):
@@ -142,7 +139,7 @@ class Meter(Observer):
             "serial_queues": self.serial_queues,
             "waited_at_once": self.waited_queues,
             "eval_callback": self.serialized,
-            "recording_late": self.late > 0,
+            "recording_late": self.late,
         }
 
     # inside

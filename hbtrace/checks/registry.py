@@ -14,6 +14,7 @@ from hbtrace.checks.ring import PrepareMissing, PrepareTwice, RingRotation
 from hbtrace.checks.rule import Rule
 from hbtrace.engines import engines
 from hbtrace.errors import UsageError
+from hbtrace.words import did_you_mean
 
 SCHEDULER_RULES: Final[tuple[type[Rule], ...]] = (
     InPlaceHazard,
@@ -41,12 +42,9 @@ def all_rules() -> tuple[type[Rule], ...]:
 
 def rule(ident: str) -> type[Rule]:
     """The rule of an id. Raises UsageError with a suggestion."""
-    from difflib import get_close_matches
-
     wanted = ident.replace("_", "-")
     found = {r.id: r for r in all_rules()}
     if wanted in found:
         return found[wanted]
-    near = get_close_matches(wanted, found, 1, 0.5)
-    hint = f"did you mean `{near[0]}`?" if near else "`hbtrace check --list` has their names"
+    hint = did_you_mean(wanted, found, "`hbtrace check --list` has their names")
     raise UsageError(f"no check `{ident}`: {hint}")

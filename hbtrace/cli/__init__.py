@@ -16,6 +16,7 @@ import click
 
 from hbtrace.errors import HbtraceError
 from hbtrace.escape import harmless
+from hbtrace.words import did_you_mean
 
 _TABLE: Final = {
     "analyze": ("hbtrace.cli.analyze", "Find the races of recorded runs and print them."),
@@ -70,14 +71,8 @@ class _Verbs(click.Group):
 
 def _nearest(word: str) -> str:
     """What somebody who typed this for a verb may have meant."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, VERBS, 1, 0.5)
-    if near:
-        return f"did you mean `{near[0]}`?"
-    if os.path.isfile(word):
-        return f"did you mean `hbtrace analyze {word}`?"
-    return f"the verbs are {', '.join(VERBS)}"
+    file = f"did you mean `hbtrace analyze {word}`?" if os.path.isfile(word) else None
+    return did_you_mean(word, VERBS, file or f"the verbs are {', '.join(VERBS)}")
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:

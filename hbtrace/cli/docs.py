@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hbtrace.errors import UsageError
+from hbtrace.words import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -69,13 +70,10 @@ def _pages() -> dict[str, Traversable]:
 
 def _name(topic: str, names: list[str]) -> str:
     """The page somebody means. Raises UsageError with a suggestion."""
-    from difflib import get_close_matches
-
     wanted = topic.lower().removesuffix(".md")
     if wanted in names:
         return wanted
-    near = get_close_matches(wanted, names, 1, 0.5)
-    hint = f"did you mean `{near[0]}`?" if near else f"the pages are {', '.join(names)}"
+    hint = did_you_mean(wanted, names, f"the pages are {', '.join(names)}")
     raise UsageError(f"no page `{topic}`: {hint}")
 
 

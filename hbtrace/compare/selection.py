@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hbtrace.races.filters import Filters
 from hbtrace.races.identity import identities
 from hbtrace.races.suppressions import Suppression, Suppressions
+from hbtrace.replay.recording import pair_of
 from hbtrace.replay.reports import Report, Signature
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Selection:
     def all_marked(self) -> list[tuple[Report, Suppression | None]]:
         """Reports and suppressed reports together, in the order in which they came."""
         both: list[tuple[Report, Suppression | None]] = [*((report, None) for report in self.reports), *self.marked]
-        return sorted(both, key=lambda pair: _order(pair[0]))
+        return sorted(both, key=lambda pair: pair_of(pair[0]))
 
     @property
     def findings(self) -> int:
@@ -147,12 +148,8 @@ def _finish(out: Selection, groups: Iterable[Race], filters: Filters) -> None:
         else:
             out.suppressed += race.reports
             out.marked.extend((report, race.suppression) for report in _standing_for_all(race))
-    out.reports.sort(key=_order)
-    out.marked.sort(key=lambda pair: _order(pair[0]))
-
-
-def _order(report: Report) -> tuple[int, ...]:
-    return report.current.row, report.current.access, report.earlier.row, report.earlier.access
+    out.reports.sort(key=pair_of)
+    out.marked.sort(key=lambda pair: pair_of(pair[0]))
 
 
 def _standing_for_all(race: Race) -> list[Report]:

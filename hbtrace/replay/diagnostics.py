@@ -91,6 +91,11 @@ class Diagnostics:
         tally = self._tallies.get(kind)
         return "" if tally is None else f"first in row {tally.row}: {tally.detail}"
 
+    @property
+    def late(self) -> bool:
+        """Something was used that no row had defined: the recording began late."""
+        return not _UNDEFINED.isdisjoint(self._tallies)
+
     def sentences(self) -> list[str]:
         """One sentence a kind, by the row in which the kind was first met."""
         met = sorted(self._tallies.items(), key=lambda entry: (entry[1].row, entry[0]))

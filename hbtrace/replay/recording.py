@@ -180,7 +180,7 @@ class Recorder(Observer):
             out.rows, out.actors = lowering.rows, list(lowering.names.actors)
             out.closed = not lowering.ordered
             out.warnings = lowering.diagnostics.sentences()
-            out.late = any("began late" in warning for warning in out.warnings)
+            out.late = lowering.diagnostics.late
         return out
 
 

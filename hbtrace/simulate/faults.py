@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from hbtrace.errors import UsageError
 from hbtrace.simulate.config import Config, parse_device
+from hbtrace.words import did_you_mean
 
 ENGINE: Final = "ggml"
 
@@ -95,15 +96,22 @@ FAULTS: Final[tuple[Fault, ...]] = (
 )  # fmt: skip
 
 
-def fault_named(name: str) -> Fault:
-    """The fault of a name. Raises UsageError with a suggestion."""
-    found = {fault.name: fault for fault in FAULTS}
+class Named(Protocol):
+    """A fault of any model."""
+
+    @property
+    def name(self) -> str: ...
+
+
+AnyFault = TypeVar("AnyFault", bound=Named)
+
+
+def fault_named(name: str, faults: Iterable[AnyFault]) -> AnyFault:
+    """The fault of a name among those of a model. Raises UsageError with a suggestion."""
+    found = {fault.name: fault for fault in faults}
     if name in found:
         return found[name]
-    near = get_close_matches(name, found, 1, 0.5)
-    raise UsageError(
-        f"no fault `{name}`: " + (f"did you mean `{near[0]}`?" if near else f"they are {', '.join(found)}")
-    )
+    raise UsageError(f"no fault `{name}`: {did_you_mean(name, found, 'they are ' + ', '.join(found))}")
 
 
 def listed() -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hbtrace.errors import UsageError
 from hbtrace.simulate.config import Config
-from hbtrace.simulate.faults import Fault, fault_named
+from hbtrace.simulate.faults import FAULTS, Fault, fault_named
 
 
 def checked(config: Config) -> Config:
@@ -16,7 +16,7 @@ def checked(config: Config) -> Config:
             raise UsageError(f"--{name} must be at least 1")
     if config.fault is None:
         return config
-    fault = fault_named(config.fault)
+    fault = fault_named(config.fault, FAULTS)
     changed = fault.arrange(config)
     lacking = next((text for holds, text in _needs(fault, changed) if not holds), None)
     if lacking is not None:

@@ -70,10 +70,11 @@ def command(**given: Any) -> None:
 
 
 def _run(given: dict[str, Any]) -> Run:
-    from hbtrace.strata.model.faults import fault
+    from hbtrace.simulate.faults import fault_named
+    from hbtrace.strata.model.faults import FAULTS
     from hbtrace.strata.model.simulate import Mix, RunShape, simulate
 
-    planted = fault(given["fault_name"]) if given["fault_name"] else None
+    planted = fault_named(given["fault_name"], FAULTS) if given["fault_name"] else None
     mode = given["mode"] or (planted.mode if planted else "ring")
     if planted is not None and planted.mode != mode:
         raise UsageError(f"the fault {planted.name} is one of {planted.mode} mode: leave --mode {mode} out")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from hbtrace.errors import UsageError
 from hbtrace.strata.model.steps import COPY, RING
 
 
@@ -48,16 +47,3 @@ FAULTS: Final = (
     StrataFault("commit-words-early", "strata.M1", RING,
                 "the host writes the commit words while the commit may read them"),
 )  # fmt: skip
-
-
-def fault(name: str) -> StrataFault:
-    """The fault of a name. Raises UsageError with a suggestion."""
-    from difflib import get_close_matches
-
-    found = {entry.name: entry for entry in FAULTS}
-    if name in found:
-        return found[name]
-    near = get_close_matches(name, found, 1, 0.5)
-    raise UsageError(
-        f"no fault `{name}`: " + (f"did you mean `{near[0]}`?" if near else f"they are {', '.join(found)}")
-    )
