@@ -1,7 +1,8 @@
 """A third party's Arrow batch to the canonical schema: other widths, missing and unknown columns, odd types.
 
-Columns of the right kind are cast as a whole. What has no place goes into `extra` as JSON, value by value, so that it
-counts as what it is: an unknown key, or a value of the wrong type. A canonical batch passes untouched.
+Columns of known keys are cast where no value loses anything by it: pandas makes floats of ids as soon as one is null.
+Where one would, the file is no trace (contract, section 10). Unknown columns go into `extra` as JSON, value by value. A
+canonical batch passes untouched.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hbtrace.errors import TraceError
 from hbtrace.trace import vocabulary as v
-from hbtrace.trace.build import ROW_TYPES, Unfit, build, extra_column, keep, nulls
+from hbtrace.trace.build import ROW_TYPES, build, extra_column, keep, nulls
 from hbtrace.trace.expand import check_expansion
 from hbtrace.trace.jsontext import loads
+from hbtrace.trace.problems import WANTED
 from hbtrace.trace.rows import kept, kept_of_element
 from hbtrace.trace.schema import SCHEMA, STRUCTS
 
@@ -28,6 +31,20 @@ Extras = dict[int, dict[str, Any]]
 _FAILED: Final = (pa.ArrowException, ValueError, OverflowError, TypeError)
 _JSON_KEYS: Final = {key for event in v.EVENTS.values() for key, kind in event.keys.items() if kind in v.KEPT}
 _ELEMENT: Final = {v.INTS: v.INT, v.STRS: v.STR}
+_LONGEST_TYPE: Final = 60
+
+
+class WrongTypeError(TraceError):
+    """A column of a known key with a value that its type cannot have. Whoever knows the trace's name puts it before."""
+
+    def __init__(self, key: str, have: pa.DataType, why: str) -> None:
+        super().__init__(f"column `{key}` is of type {_shortened(have)}, and {why}")
+        self.key, self.have, self.why = key, have, why
+
+
+def _shortened(have: pa.DataType) -> str:
+    text = str(have)
+    return text if len(text) <= _LONGEST_TYPE else f"{text[:_LONGEST_TYPE]}..."
 
 
 def check_names(schema: pa.Schema) -> str | None:
@@ -42,7 +59,8 @@ def check_names(schema: pa.Schema) -> str | None:
 
 
 def conform(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with the canonical schema. Needs one that `check_names` lets pass; raises ValueError for a bomb."""
+    """The batch with the canonical schema. Needs one that `check_names` lets pass; raises ValueError for a bomb, and
+    WrongTypeError for a column of a known key whose values that key cannot have."""
     if batch.schema.equals(SCHEMA) and not any(_null_words(batch.column(key)) for key in v.DICTIONARY_COLUMNS):
         return batch
     check_expansion(batch.columns)
@@ -68,8 +86,7 @@ def _fit_fields(
     texts: list[Any] = []
     for name, column in fields:
         if name in keys and name not in fitted:
-            fitted[name], unfit = _fit(keys[name], column, types[name])
-            keep(extras, unfit.items(), name)
+            fitted[name] = _fit_named(name, keys[name], column, types[name])
         elif name == "extra":
             texts = _python(column)
         else:
@@ -111,51 +128,106 @@ def _object(value: Any) -> Any:
     return _as_json(value)
 
 
-def _fit(kind: str, column: pa.Array, target: pa.DataType) -> tuple[pa.Array, Unfit]:
-    """A column in its canonical type, and what did not fit, by place."""
+def _fit_named(name: str, kind: str, column: pa.Array, target: pa.DataType) -> pa.Array:
+    """As `_fit`, for the column of a key: errors name it, and those of a key of ranges or nodes the way there."""
+    if name == "time" and pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+    try:
+        return _fit(kind, column, target)
+    except WrongTypeError as error:
+        path = f"{name}.{error.key}" if error.key else name
+        raise WrongTypeError(path, error.have, error.why) from None
+
+
+def _fit(kind: str, column: pa.Array, target: pa.DataType) -> pa.Array:
+    """A column in its canonical type. Raises WrongTypeError where a value would be another one in it, or none."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
+    if pa.types.is_dictionary(column.type) and (not column.type.equals(target) or column.dictionary.null_count):
+        column = _decoded(column)
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    if column.null_count == len(column):
+        return nulls(len(column), target)
     try:
         fitted = _fit_whole(kind, column, target)
     except _FAILED:
         fitted = None
-    if fitted is not None:
-        return fitted
-    values = [_as_json(value) for value in _python(column)]
-    if kind == v.RANGE:  # a list of one range is a range, too
-        values = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in values]
+    return fitted if fitted is not None else _fit_values(kind, column, target)
+
+
+def _decoded(column: pa.DictionaryArray) -> pa.Array:
+    try:
+        return column.dictionary_decode()
+    except _FAILED:  # Arrow 26 cannot take words out of a string view
+        return pa.array(_python(column))
+
+
+def _fit_values(kind: str, column: pa.Array, target: pa.DataType) -> pa.Array:
+    """As `_fit`, value by value: of types that hold several kinds, or that are not cast."""
+    values = [None if value != value else _as_json(value) for value in _python(column)]  # NaN
+    if kind in (v.INT, v.ID, v.BOOL):
+        values = [_as_whole(value, flag=kind == v.BOOL) for value in values]
     array, unfit = build(kind, values, target)
-    return array, {place: value for place, value in unfit.items() if value is not None}
+    wrong = next((value for value in unfit.values() if value is not None), None)
+    if wrong is None and kind in STRUCTS and not pa.types.is_union(column.type):
+        wrong = next(value for value in values if value is not None)
+    if wrong is None:
+        return array
+    raise WrongTypeError("", column.type, f"for {_told(wrong)} there is no {WANTED[kind]}")
 
 
-def _fit_whole(kind: str, column: pa.Array, target: pa.DataType) -> tuple[pa.Array, Unfit] | None:
+def _as_whole(value: Any, *, flag: bool) -> Any:
+    """A number as JSON would have had it; what is none stays what it is."""
+    if flag and type(value) in (int, float) and value in (0, 1):
+        return bool(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _told(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_TYPE else f"{text[:_LONGEST_TYPE]}..."
+
+
+def _fit_whole(kind: str, column: pa.Array, target: pa.DataType) -> pa.Array | None:
     """The column cast as a whole; None, or one of `_FAILED`, where that cannot be done."""
     types, have = pa.types, column.type
-    if types.is_null(have):
-        return nulls(len(column), target), {}
-    if types.is_dictionary(have) and have.equals(target) and not column.dictionary.null_count:
-        return column, {}
-    if types.is_dictionary(have):
-        column = column.dictionary_decode()
-        have = column.type
+    if have.equals(target) and kind not in STRUCTS:
+        return column
     if kind in (v.INT, v.ID):
-        return (column.cast(target), {}) if types.is_integer(have) else None
+        return _integers(column)
     if kind == v.BOOL:
-        return (column, {}) if types.is_boolean(have) else None
+        return column if types.is_boolean(have) else _flags(column)
     if kind == v.STR:
         if not (types.is_string(have) or types.is_large_string(have) or types.is_string_view(have)):
             return None
         column = column.cast(pa.string())
-        return (column.dictionary_encode() if types.is_dictionary(target) else column), {}
+        return column.dictionary_encode() if types.is_dictionary(target) else column
     if kind == v.RANGE:
         if not types.is_struct(have):
             return _one_of_list(column) if _is_list(have) else None
-        return _structs(kind, column), {}
+        return _structs(kind, column)
     if not _is_list(have):
         return None
     return _lists(kind, column, target)
+
+
+def _integers(column: pa.Array) -> pa.Array | None:
+    """Whole numbers of another width or kind; a flag is none, and a fraction fails."""
+    types, have = pa.types, column.type
+    if types.is_floating(have) or types.is_integer(have) or (types.is_decimal(have) and have.scale == 0):
+        return column.cast(pa.int64())
+    return None
+
+
+def _flags(column: pa.Array) -> pa.Array | None:
+    """Zeros and ones as flags."""
+    numbers = _integers(column)
+    if numbers is None or not set(pc.unique(numbers).to_pylist()) <= {0, 1, None}:
+        return None
+    return numbers.cast(pa.bool_())
 
 
 def _is_list(type_: pa.DataType) -> bool:
@@ -180,12 +252,10 @@ def _parts(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool
     return lengths, absent, flat
 
 
-def _lists(kind: str, column: pa.Array, target: pa.DataType) -> tuple[pa.Array, Unfit] | None:
+def _lists(kind: str, column: pa.Array, target: pa.DataType) -> pa.Array | None:
     lengths, absent, flat = _parts(column)
     if kind in _ELEMENT:
-        elements, unfit = _fit(_ELEMENT[kind], flat, target.value_type)
-        if unfit:
-            return None  # the list as a whole does not fit then
+        elements = _fit(_ELEMENT[kind], flat, target.value_type)
     else:
         if pa.types.is_null(flat.type):
             elements = nulls(len(flat), target.value_type)
@@ -195,17 +265,17 @@ def _lists(kind: str, column: pa.Array, target: pa.DataType) -> tuple[pa.Array, 
             return None
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     mask = np.append(absent, False) if absent.any() else None
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32), mask=mask), elements).cast(target), {}
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32), mask=mask), elements).cast(target)
 
 
-def _one_of_list(column: pa.Array) -> tuple[pa.Array, Unfit] | None:
+def _one_of_list(column: pa.Array) -> pa.Array | None:
     """Lists of at most one range as ranges."""
     lengths, _, flat = _parts(column)
     if lengths.max(initial=0) > 1 or not pa.types.is_struct(flat.type):
         return None
     source = np.cumsum(lengths) - lengths
     places = pa.array(source, mask=lengths == 0)
-    return _structs(v.RANGE, flat).take(places), {}
+    return _structs(v.RANGE, flat).take(places)
 
 
 def _structs(kind: str, column: pa.StructArray) -> pa.StructArray:

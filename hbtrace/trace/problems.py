@@ -24,11 +24,12 @@ from hbtrace.trace.schema import STRUCTS
 Problem = tuple[int, str]
 """(row in the batch, what is wrong)"""
 
-_WANTED: Final = {
+WANTED: Final = {
     v.INT: "integer", v.ID: "integer", v.BOOL: "boolean", v.STR: "string", v.INTS: "list of integers",
     v.STRS: "list of strings", v.RANGE: "range", v.RANGES: "list of ranges", v.NODES: "list of nodes", v.JSON: "object",
     v.PICKS: "list of picks", v.RUNS: "list of runs", v.LIST: "list",
 }  # fmt: skip
+"""What the value of a key is, by its kind."""
 _LONGEST: Final = 40
 _ALIKE: Final = 0.6
 _ELEMENT: Final = {v.RANGE: "range", v.RANGES: "range", v.NODES: "node", v.PICKS: "pick", v.RUNS: "run"}
@@ -98,7 +99,7 @@ def _fits_element(kind: str, value: Any) -> bool:
 
 def _wanted(kind: str, value: Any) -> str:
     long = type(value) is int and kind in (v.INT, v.ID)
-    return _WANTED[kind] + (" of 64 bits" if long else "")
+    return WANTED[kind] + (" of 64 bits" if long else "")
 
 
 def _unknown_set_values(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:

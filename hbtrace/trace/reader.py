@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.arrow_ipc import ArrowIpc, newer, starts_stream
+from hbtrace.trace.conform import WrongTypeError
 from hbtrace.trace.input import Input, size_of
 from hbtrace.trace.jsonl import JsonLines
 from hbtrace.trace.jsontext import Unkept
@@ -100,7 +101,7 @@ class Trace:
                 yield batch
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
-        except Unkept as error:
+        except (Unkept, WrongTypeError) as error:
             raise TraceError(f"{self.path}: {error}") from None
         finally:
             self.dropped_bytes, self.warnings = reader.dropped_bytes, reader.warnings
