@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class HbtraceError(Exception):
@@ -18,7 +19,7 @@ class UsageError(HbtraceError):
 
 
 class TraceError(HbtraceError):
-    """A trace that cannot be read, has no event at all, or breaks a rule in strict mode."""
+    """A trace that cannot be read, has no event at all or none to judge, or breaks a rule in strict mode."""
 
     exit_code = 3
 
@@ -27,7 +28,24 @@ class TraceError(HbtraceError):
         self.row = row
 
 
+class NothingToJudgeError(TraceError):
+    """A trace of which no row made an access. Whoever knows its name puts it before (`in_trace`)."""
+
+
+@contextmanager
+def in_trace(path: str) -> Iterator[None]:
+    """Puts the name of the trace before what only knows a row of it, or that there is nothing to judge."""
+    try:
+        yield
+    except NothingToJudgeError as error:
+        raise TraceError(f"{path}: {error}") from None
+    except TraceError as error:
+        if error.row is None:
+            raise
+        raise TraceError(f"{path}: {error} (strict)", row=error.row) from None
+
+
 def worst(codes: Iterable[int]) -> int:
-    """Of several exit codes the one that counts: a fault of ours, what could not be read, wrong use, what could not be
-    judged, findings, none."""
-    return min(codes, key=(70, 3, 2, 4, 1, 0).index)
+    """Of several exit codes the one that counts: a fault of ours, interrupted, what could not be read, wrong use, a
+    mended run that is wrong too, what could not be judged, findings, none."""
+    return min(codes, key=(70, 130, 3, 2, 5, 4, 1, 0).index)

@@ -15,13 +15,10 @@ _HERE = Path(__file__).parent
 SAMPLES = _HERE.parent / "sample_traces"
 CASES = sorted((_HERE / "cases").glob("*.jsonl"))
 
-SECTION_10 = "section 10 of the contract"
 
-
-def cases(of: Iterable[Path] = CASES, *, unmet: str = "") -> list[Any]:
-    """Cases as parameters. `unmet`: the numbers of those that fail until what the reason names is implemented."""
-    mark = pytest.mark.xfail(reason=SECTION_10, strict=True)
-    return [pytest.param(p, id=p.stem, marks=[mark] * (p.stem[:2] in unmet.split())) for p in of]
+def cases(of: Iterable[Path] = CASES) -> list[Any]:
+    """Cases as parameters."""
+    return [pytest.param(p, id=p.stem) for p in of]
 
 
 RECORDINGS = ("cuda", "cuda_integrated", "discrete", "integrated", "ngl2", "pipeline_src", "vulkan")

@@ -11,7 +11,7 @@ from hbtrace.checks.meter import Meter
 from hbtrace.checks.model import Judgement
 from hbtrace.checks.registry import all_rules
 from hbtrace.checks.verdict import judge
-from hbtrace.errors import TraceError
+from hbtrace.errors import TraceError, in_trace
 from hbtrace.findings import SEVERITIES, Finding
 from hbtrace.importers.source import Source
 from hbtrace.info.info import open_contents
@@ -21,7 +21,8 @@ from hbtrace.replay.settings import Settings
 
 @dataclass(slots=True)
 class Checked:
-    """What the checks found in one trace. `sorts`: its races by what they are."""
+    """What the checks found in one trace. `sorts`: its races by what they are. `nothing`: why there is nothing to judge
+    (contract, section 10), empty where there is: the findings stand all the same."""
 
     path: str
     rows: int
@@ -33,6 +34,9 @@ class Checked:
     distinct: int
     sorts: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    nothing: str = ""
+    unseen: str = ""
+    """What the recorder could not see (`Exercise.unseen`)."""
 
     @property
     def failed(self) -> bool:
@@ -42,7 +46,10 @@ class Checked:
 
 def check(path: str, **options: Any) -> Checked:
     """Check a trace (`-` is standard input). Options: `threads`, `skip_weights`, `strict`. Raises TraceError."""
-    return check_source(open_contents(path), **options)
+    checked = check_source(open_contents(path), **options)
+    if checked.nothing:
+        raise TraceError(checked.nothing)
+    return checked
 
 
 def check_source(
@@ -52,14 +59,10 @@ def check_source(
     checking, meter = Checking(all_rules()), Meter()
     session = Session(source.batches(), Settings(threads, skip_weights, strict), (checking, meter))
     races, signatures = 0, set()
-    try:
+    with in_trace(source.path):
         for report in session:
             races += 1
             signatures.add(report.signature)
-    except TraceError as error:
-        if error.row is None:
-            raise
-        raise TraceError(f"{source.path}: {error} (strict)", row=error.row) from None
     checking.finish()
     findings = [finding for rule in checking.rules for finding in rule.findings]
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
@@ -74,4 +77,6 @@ def check_source(
         len(signatures),
         {sort: count for sort, count in checking.survey.sorts.items() if count},
         [*source.warnings, *session.warnings],
+        f"{source.path}: {session.nothing}" if session.nothing else "",
+        session.exercise.unseen,
     )

@@ -99,6 +99,8 @@ def _lacks(meter: Meter) -> list[Reason]:
         out.append(("no prefill was seen", "a prompt of several ubatches"))
     if meter.phases and not counted["decode"]:
         out.append(("no decode was seen", "generating some tokens (`-n 16`)"))
+    if meter.exercise.blind:
+        out.append(("the recorder could not see some calls", "a recorder that knows this build (`hbtrace record`)"))
     if meter.late:
         out.append(("the recording began late: ids are used that were never defined", "recording from the start"))
     return out

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from hbtrace.cli.gate import gate_options
 from hbtrace.cli.options import filter_options, output_options, replay_options
@@ -56,10 +57,11 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings
-    from hbtrace.cli.output import warn
+    from hbtrace.cli.output import note, warn
     from hbtrace.cli.showing import read_each, showing
     from hbtrace.compare.race_result import analysis
     from hbtrace.compare.result import Unreadable, exit_code
+    from hbtrace.races.unmatched import absent_ids
 
     if given["every"] and given["limit"]:
         raise UsageError("give --all or --limit, not both")
@@ -75,7 +77,8 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     pasted: list[PastedReports] = []
     several = len(traces) > 1
     with showing(output, given, force=force, inputs=traces, several=several) as show:
-        for found in read_each(traces, partial(_read, options=options, form=given["format"])):
+        every = read_each(traces, partial(_read, options=options, form=given["format"]))
+        for found in _matched(every, options) if options.filters else every:
             if isinstance(found, Unreadable):
                 unreadable.append(found)
             elif isinstance(found, PastedReports):
@@ -85,14 +88,20 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
             else:
                 _show(found, show, first=not (outcomes or pasted))
                 outcomes.append(found)
-        result = analysis(outcomes, unreadable, fail_on=given["fail_on"], several=several)
+        result = analysis(outcomes, unreadable, fail_on=given["fail_on"], several=several, gates=_gates(given))
         result.heed(suppressions)
         show.whole(result)
-    _say_what_matches_nothing(options, outcomes)
+    note(absent_ids(options.filters, [canonical for one in outcomes for canonical in one.selection.known]))
     if suppressions is not None:
         warn(suppressions.complaints())
     raced = 1 if pasted and not given["exit_zero"] else 0
     return worst((raced, exit_code(result, exit_zero=given["exit_zero"])))
+
+
+def _gates(given: dict[str, Any]) -> bool:
+    """Whether somebody said which races fail: then a run that was not seen whole is no clean one, by its code too."""
+    asked = click.get_current_context().get_parameter_source("fail_on") is ParameterSource.COMMANDLINE
+    return given["fail_on"] != "none" and (asked or given["suppressions"] is not None)
 
 
 class PastedReports(NamedTuple):
@@ -126,14 +135,27 @@ def _show(outcome: Outcome, show: Showing, *, first: bool) -> None:
     show.heading(outcome.path, first=first)
     show.trace(outcome)
     if not show.format.has_notes:
-        note(f"{outcome.path}: {remark}" for remark in outcome.remarks)
+        beside = [*([outcome.unseen] if outcome.unseen else []), *outcome.remarks, *outcome.selection.left_out]
+        note(f"{outcome.path}: {remark}" for remark in beside)
 
 
-def _say_what_matches_nothing(options: Options, outcomes: Sequence[Outcome]) -> None:
-    """A filter of which no trace has ever heard may be a typing error: `no race` then means nothing."""
-    from hbtrace.cli.output import note
-    from hbtrace.compare.unmatched import in_none
+def _matched(found: Iterable[Any], options: Options) -> Sequence[Any]:
+    """All traces, read before the first is shown: a filter of which none has ever heard is wrong use, and `no race`
+    must not stand there before. Raises UsageError; where something could not be read, that is the worse."""
+    from hbtrace.cli.output import warn
+    from hbtrace.compare.outcome import Outcome
+    from hbtrace.compare.result import Unreadable
+    from hbtrace.races.unmatched import Nameable, check_filters
 
-    where = "the trace" if len(outcomes) == 1 else "any trace"
-    for option, values in in_none(outcome.unmatched(options.filters) for outcome in outcomes).items():
-        note(f"--{option} {value}: matches no {option} of {where}" for value in sorted(values))
+    every, known = list(found), Nameable()
+    outcomes = [one for one in every if isinstance(one, Outcome)]
+    for outcome in outcomes:
+        known.add(outcome.nameable)
+    try:
+        if outcomes:
+            check_filters(options.filters, known, several=len(every) > 1)
+    except UsageError as error:
+        if not any(isinstance(one, Unreadable) for one in every):
+            raise
+        warn([str(error)])
+    return every

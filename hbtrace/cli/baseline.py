@@ -41,7 +41,7 @@ def command(ctx: click.Context) -> None:
 def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> None:
     """Write the races of TRACE... as a baseline."""
     from hbtrace.cli.gate import load_suppressions, replay_settings
-    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.output import note, open_output, warn
     from hbtrace.compare import baseline
     from hbtrace.compare.sides import check_filters, load_side
 
@@ -53,7 +53,8 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
     side = load_side(traces, options, allow_partial=given["allow_partial"])
     check_filters(options.filters, [side])
     made = baseline.make(side, old, folded=given["fold_layers"])
-    warn(side.warnings)
+    warn([*side.unseen, *side.warnings])
+    note(side.left_out)
     if output == "-":
         with open_output(output, force=False, form="toml") as print_out:
             print_out(baseline.render(made))
@@ -81,6 +82,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     exercised.
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings, today
+    from hbtrace.cli.output import check_output
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare import baseline
     from hbtrace.compare.result import exit_code
@@ -89,6 +91,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     known = baseline.read(file)
     suppressions = load_suppressions(given["suppressions"])
     options = replay_settings(given | {"fold_layers": known.folded}, suppressions, limit=1)
+    check_output(output, (file, *traces), force=force)
     if given["prune"] and options.filters:
         raise UsageError("--prune with a filter would drop what the filter hides: give one or the other")
     side = load_side(traces, options, allow_partial=given["allow_partial"])

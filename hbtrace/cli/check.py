@@ -38,7 +38,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     Exit code: 0 no error or warning, 1 findings, 2 wrong use, 3 a trace that cannot be read, 4 --require is not met.
     """
     from hbtrace.checks import require
-    from hbtrace.cli.output import open_output, terminal_width, warn
+    from hbtrace.cli.output import open_output, say, terminal_width, warn
     from hbtrace.cli.showing import read_each, showing
     from hbtrace.compare.check_result import CheckedTrace, CheckResult
     from hbtrace.compare.result import Unreadable, exit_code
@@ -63,7 +63,10 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
             trace = CheckedTrace(found, require.unmet(wanted, found.coverage))
             show.trace(trace)
             result.traces.append(trace)
-        show.whole(result)
+            if found.nothing:
+                say(f"hbtrace: {found.nothing}")
+        if result.several or not result.unreadable or given["format"] != "json":  # what is no run is no document
+            show.whole(result)
     return exit_code(result)
 
 

@@ -65,6 +65,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     or not exercised, where that was asked for.
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings
+    from hbtrace.cli.output import check_output
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare.diff import diff
     from hbtrace.compare.result import exit_code
@@ -77,6 +78,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
         raise UsageError("missing argument: diff wants BASE and HEAD, or --state OFF... --against ON...")
     if base == head == "-":
         raise UsageError("standard input can be read only once")
+    check_output(output, (base, head), force=force)
     suppressions = load_suppressions(given["suppressions"])
     options = replay_settings(given, suppressions, limit=1)
     sides = [load_side([place], options, allow_partial=given["allow_partial"]) for place in (base, head)]

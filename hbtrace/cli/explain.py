@@ -33,15 +33,16 @@ def command(trace: str, ident: str, output: str | None, force: bool, **given: An
     from hbtrace.cli.output import open_output, terminal_width, warn
     from hbtrace.cli.progress import watched
     from hbtrace.explain.explanation import explain
-    from hbtrace.explain.triage import triage_source, wanted_of
+    from hbtrace.explain.triage import check_wanted, triage_source, wanted_of
     from hbtrace.importers.source import Rereadable, open_source
     from hbtrace.report import explain as report
 
+    check_wanted(ident)
     with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
         source = Rereadable(watched(open_source(trace)))
         found = triage_source(source, settings_of(given))
         reports = wanted_of(found, ident)
-        warn(found.warnings)
+        warn([*found.unseen, *found.warnings])
         explanation = explain(found, reports, source.batches)
         if given["format"] == "json":
             write(report.document(explanation))

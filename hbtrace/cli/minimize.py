@@ -31,16 +31,18 @@ def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> i
     """
     from hbtrace.cli.output import refuse_inputs, warn
     from hbtrace.explain.minimize import minimize
-    from hbtrace.explain.triage import triage_source, wanted_of
+    from hbtrace.explain.triage import check_wanted, triage_source, wanted_of
     from hbtrace.importers.source import Rereadable, open_source
-    from hbtrace.trace.writer import open_writer
+    from hbtrace.trace.writer import check_target, open_writer
 
+    check_wanted(ident)
     refuse_inputs(output, (trace,))
+    check_target(output, force=force)
     settings = settings_of(given)
     source = Rereadable(open_source(trace))
     found = triage_source(source, settings)
     reports = wanted_of(found, ident)
-    warn(source.warnings)
+    warn([*found.unseen, *source.warnings])
     with open_writer(output, force=force) as writer:
         events = minimize(source.batches(), reports[0], settings)
         writer.write_rows(events)

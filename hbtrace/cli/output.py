@@ -32,7 +32,7 @@ def open_output(
     if path is None or path == "-":
         yield show if form == "text" else _to_stdout
         return
-    _refuse(path, inputs, force=force)
+    check_output(path, inputs, force=force)
     target = Path(os.path.realpath(path))  # through a link, not in its place
     special = target.exists() and not target.is_file()
     try:
@@ -77,7 +77,10 @@ def check_apart(src: str, dst: str) -> None:
             raise UsageError(same if target == dst else f"{src} is where {dst} is written first; rename it")
 
 
-def _refuse(path: str, inputs: Iterable[str], *, force: bool) -> None:
+def check_output(path: str | None, inputs: Iterable[str], *, force: bool) -> None:
+    """Raises UsageError where `open_output` would, for a verb that reads its traces before it opens its output."""
+    if path is None or path == "-":
+        return
     if not path:
         raise UsageError("-o wants the name of a file")
     if os.path.isdir(path):

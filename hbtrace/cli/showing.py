@@ -77,5 +77,5 @@ def tell(result: RaceResult, form: Renderer) -> None:
     """What is said beside a comparison: warnings, and all that is said of no race where the format has no place."""
     if not form.has_notes:
         warn(dict.fromkeys([*result.errors, *result.reasons]))
-        note([*result.notes, *lines(result.coverage)])
+        note([*result.notes, *result.left_out, *lines(result.coverage)])
     warn(result.warnings)

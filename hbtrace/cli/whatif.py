@@ -12,6 +12,7 @@ from hbtrace.errors import UsageError
 
 if TYPE_CHECKING:
     from hbtrace.importers.source import Source
+    from hbtrace.races.filters import Filters
     from hbtrace.what_if.rewriting import Entry, Rule
     from hbtrace.what_if.whatif import Batches, Side
 
@@ -58,24 +59,35 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
 
     Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import refuse_inputs, terminal_width, warn
-    from hbtrace.importers.source import Rereadable, open_source
-    from hbtrace.report import whatif as report
+    from hbtrace.cli.output import refuse_inputs
+    from hbtrace.errors import in_trace
     from hbtrace.trace.writer import check_target
-    from hbtrace.what_if.whatif import rewrite, side_of, whatif
 
-    rules = _rules(given)
-    if given["fix"] + given["waits"] + bool(rules or given["edge"]) != 1:
+    if given["fix"] + given["waits"] + bool(_rules(given) or given["edge"]) != 1:
         raise UsageError("give rules such as --ring 2, or --fix, or --waits")
+    for word in given["edge"]:
+        _edge(word)
+    filters = filters_of(given)
+    if given["waits"] and (filters or output is not None):
+        raise UsageError("--waits looks at all waits and all races: it takes neither filters nor -o")
     refuse_inputs(output, (trace,))
     if output is not None:
         check_target(output, force=force)
+    with in_trace(trace):
+        return _replayed(trace, output, filters, force=force, given=given)
+
+
+def _replayed(trace: str, output: str | None, filters: Filters, *, force: bool, given: dict[str, Any]) -> int:
+    """What the verb does once all is well with what was given."""
+    from hbtrace.cli.output import note, terminal_width, warn
+    from hbtrace.importers.source import Rereadable, open_source
+    from hbtrace.races.unmatched import absent_ids
+    from hbtrace.report import whatif as report
+    from hbtrace.what_if.whatif import rewrite, side_of, whatif
+
     source = Rereadable(open_source(trace))
-    batches = source.batches
-    settings, filters = settings_of(given), filters_of(given)
+    batches, settings, rules = source.batches, settings_of(given), _rules(given)
     if given["waits"]:
-        if filters or output is not None:
-            raise UsageError("--waits looks at all waits and all races: it takes neither filters nor -o")
         return _weigh(trace, source, batches, settings, given)
     before = side_of(batches(), settings, filters) if given["edge"] else None
     json = given["format"] == "json"
@@ -83,7 +95,8 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
         from hbtrace.what_if.fix import fix
 
         fixed = fix(batches, settings, filters)
-        warn([*source.warnings, *fixed.before.recording.warnings])
+        first = fixed.before.recording
+        warn([*source.warnings, *first.warnings])
         _tell(report.fix_document(fixed, trace) if json else report.render_fix(fixed, trace), output)
         rules = [mend.rule() for mend in fixed.answers[0].mends] if fixed.answers else []
         left = 0 if fixed.answers else fixed.before.races
@@ -91,9 +104,11 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
         rules += _edges(given, before)
         width = None if output == "-" else terminal_width(None)
         found = whatif(batches, rules, settings, filters, before=before)
-        warn([*source.warnings, *found.before.recording.warnings])
+        first = found.before.recording
+        warn([*source.warnings, *first.warnings])
         _tell(report.document(found, trace) if json else report.render(found, trace, width), output)
         left = found.after.races
+    note(absent_ids(filters, {report.canonical for report in first.reports}))
     if output is not None:
         rules = [*_rules(given), *_edges(given, before)] or rules
         _write(output, rewrite(batches, rules, settings.threads), force=force)
@@ -149,6 +164,14 @@ def _rules(given: dict[str, Any]) -> list[Rule]:
     return rules
 
 
+def _edge(word: str) -> tuple[str, str]:
+    """A cause, and how it is to be ordered."""
+    ident, _, how = word.partition("=")
+    if how not in ("", "sync", "event"):
+        raise UsageError(f"--edge {word!r}: give C-... or C-...=sync")
+    return ident, how
+
+
 def _edges(given: dict[str, Any], side: Side | None) -> list[Rule]:
     """The missing orders of the causes that --edge names, new rules each time."""
     from hbtrace.what_if.edges import edges_for
@@ -158,9 +181,7 @@ def _edges(given: dict[str, Any], side: Side | None) -> list[Rule]:
     causes = {cause.ident: cause for cause in side.causes}
     rules: list[Rule] = []
     for word in given["edge"]:
-        ident, _, how = word.partition("=")
-        if how not in ("", "sync", "event"):
-            raise UsageError(f"--edge {word!r}: give C-... or C-...=sync")
+        ident, how = _edge(word)
         if ident not in causes:
             raise UsageError(f"--edge {ident}: no such root cause; they are {', '.join(causes) or 'none'}")
         rules.append(edges_for(causes[ident], side.recording, stall=how == "sync"))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from hbtrace.compare.diff import lost_roots, met_by_host, united
+from hbtrace.compare.diff import left_out_of, lost_roots, met_by_host, united
 from hbtrace.compare.findings import RaceFinding, State
 from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.sides import Side
@@ -148,6 +148,8 @@ def check(
         out.findings.append(RaceFinding(ids[canonical], report=gone, state=state, fail_on=fail_on))
     out.findings.sort(key=lambda finding: finding.id)
     out.notes.sort()
+    out.left_out = left_out_of(ids, out.findings)
+    out.unmet = list(side.unseen)
     out.notes += [
         as_text(f"{path} {limit}") for run in side.workloads.values() for limit in run.limits for path in run.paths
     ]

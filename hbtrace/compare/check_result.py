@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from hbtrace.checks.checked import Checked
 from hbtrace.compare.result import Sentence, Unreadable
+from hbtrace.errors import TraceError
 from hbtrace.escape import as_text
 from hbtrace.findings import SEVERITIES, Finding
 from hbtrace.words import count
@@ -24,6 +25,17 @@ class CheckedTrace:
     def name(self) -> str:
         """The path as text."""
         return as_text(self.checked.path)
+
+    @property
+    def lacks(self) -> list[str]:
+        """Why it is no clean run whatever was found: what the recorder could not see, and what is not met."""
+        return [*([self.checked.unseen] if self.checked.unseen else []), *self.unmet]
+
+    @property
+    def unjudged(self) -> Unreadable | None:
+        """Why it is no clean run whatever was found in it, if it is none: it has no access."""
+        why = self.checked.nothing
+        return Unreadable(self.checked.path, why, TraceError.exit_code) if why else None
 
     @property
     def findings(self) -> list[Finding]:
@@ -55,7 +67,8 @@ class CheckResult:
 
     @property
     def unreadable(self) -> list[Unreadable]:
-        return [trace for trace in self.traces if isinstance(trace, Unreadable)]
+        """Those without an access are among them: what was found in them is told all the same."""
+        return [one for trace in self.traces if (one := trace if isinstance(trace, Unreadable) else trace.unjudged)]
 
     @property
     def findings(self) -> list[Finding]:
@@ -67,7 +80,7 @@ class CheckResult:
 
     @property
     def unmet(self) -> list[str]:
-        return [f"{trace.name}: {sentence}" for trace in self.read for sentence in trace.unmet]
+        return [f"{trace.name}: {sentence}" for trace in self.read for sentence in trace.lacks]
 
     @property
     def headline(self) -> str:
@@ -75,8 +88,11 @@ class CheckResult:
         found = Counter(finding.severity for finding in self.findings)
         numbers = {severity: found[severity] for severity in SEVERITIES if found[severity]}
         told = ", ".join(f"{n} info" if severity == "info" else count(n, severity) for severity, n in numbers.items())
-        unread = len(self.unreadable)
-        return (told or "no finding") + (f"; {count(unread, 'trace')} not read" if unread else "")
+        unread = len(self.traces) - len(self.read)
+        unjudged = len(self.unreadable) - unread
+        lost = [f"{count(number, 'trace')} {what}" for number, what in
+                ((unread, "not read"), (unjudged, "with nothing to judge")) if number]  # fmt: skip
+        return "; ".join([told or "no finding", *lost])
 
     @property
     def first(self) -> list[Sentence]:
@@ -90,13 +106,13 @@ class CheckResult:
     def told(self) -> Iterator[Sentence | Finding]:
         """Each trace's findings where the trace has its place."""
         for trace in self.traces:
-            if isinstance(trace, Unreadable):
+            if isinstance(trace, Unreadable) or trace.unjudged is not None:
                 yield self._came_to(trace)
-            else:
+            if isinstance(trace, CheckedTrace):
                 yield from trace.findings
         yield from self._not_met
         yield from self._warnings
-        yield from map(self._came_to, self.read)
+        yield from (self._came_to(trace) for trace in self.read if trace.unjudged is None)
 
     @property
     def _warnings(self) -> list[Sentence]:
@@ -104,10 +120,12 @@ class CheckResult:
 
     @property
     def _not_met(self) -> list[Sentence]:
-        return [Sentence("error", sentence, "hbtrace check --require") for sentence in self.unmet]
+        return [Sentence("error", sentence, "hbtrace check") for sentence in self.unmet]
 
     def _came_to(self, trace: CheckedTrace | Unreadable) -> Sentence:
         """One sentence on a trace, with its name where there are several."""
-        if isinstance(trace, Unreadable):
-            return Sentence("error", as_text(trace.error))
+        unread = trace if isinstance(trace, Unreadable) else trace.unjudged
+        if unread is not None:
+            return Sentence("error", as_text(unread.error))
+        assert isinstance(trace, CheckedTrace)
         return Sentence("info", f"{trace.name}: {trace.exercised}" if len(self.traces) > 1 else trace.exercised)

@@ -7,6 +7,7 @@ it, and both roots are still read and written there as they were.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from hbtrace.compare.findings import RaceFinding, State
@@ -18,6 +19,7 @@ from hbtrace.races.natures import is_host
 from hbtrace.replay.canonical import fold_layers, is_unnamed, without_slot
 from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN
 from hbtrace.replay.reports import Signature
+from hbtrace.words import left_out
 
 
 def diff(base: Side, head: Side, *, fail_on: str = "new") -> RaceResult:
@@ -43,9 +45,16 @@ def diff(base: Side, head: Side, *, fail_on: str = "new") -> RaceResult:
     out.notes.sort()
     out.notes += _changed_backends(base, head)
     out.warnings = [*base.warnings, *head.warnings]
+    out.unmet = [*base.unseen, *head.unseen]
+    out.left_out = left_out_of(ids, out.findings)
     out.coverage = {"base": base.coverage, "head": head.coverage}
     out.workload = {name: (count, head.counters[name]) for name, count in base.counters.items()}
     return out
+
+
+def left_out_of(races: Collection[object], told: Sequence[RaceFinding]) -> list[str]:
+    """A sentence where filters hide races of all that there are."""
+    return [left_out(len(races) - len(told), len(races), "distinct race")] if len(told) < len(races) else []
 
 
 def _tell(

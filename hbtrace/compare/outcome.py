@@ -13,11 +13,11 @@ from hbtrace.checks.meter import Meter
 from hbtrace.checks.verdict import judge
 from hbtrace.compare.race_text import block, details
 from hbtrace.compare.selection import Selection, select
-from hbtrace.compare.unmatched import Unmatched, unmatched
-from hbtrace.errors import TraceError, UsageError
+from hbtrace.errors import TraceError, UsageError, in_trace
 from hbtrace.importers.source import ImportedTrace, Rereadable, Source, open_source
 from hbtrace.races.filters import Filters
 from hbtrace.races.suppressions import Suppressions
+from hbtrace.races.unmatched import Nameable, absent_ids, check_filters, nameable
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.recording import Recorder, Recording, record
 from hbtrace.replay.reports import Report
@@ -77,15 +77,15 @@ class Outcome:
     selection: Selection
     warnings: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    """What a reader of a clean verdict must know: why this run could have shown nothing. Empty where it raced.
-
-    `analyze` adds what the filters name that the run does not have.
-    """
+    """What a reader of a clean verdict must know: why this run could have shown nothing. Empty where it raced."""
     exercise: Exercise = field(default_factory=Exercise)
     """What the run did: counters, and the names that filters can match."""
     actors: list[str] = field(default_factory=list)
+    """As reports print them, and as signatures have them."""
     coverage: Coverage | None = None
     """What the run exercised, and so what a clean verdict is worth."""
+    unseen: str = ""
+    """What the recorder could not see: why no verdict on this run is a clean one; empty where it saw all."""
     truncated: bool = False
     """Part of the trace could not be read."""
 
@@ -115,9 +115,11 @@ class Outcome:
         judged = self.selection.judged
         return None if judged is None else judged.of(report)
 
-    def unmatched(self, filters: Filters) -> Unmatched:
-        """What filters name that this run does not have."""
-        return unmatched(filters, self.exercise, self.actors, self.selection.known.values())
+    @property
+    def nameable(self) -> Nameable:
+        """What filters can name of this run."""
+        reports = (race.report for race in self.selection.known.values())
+        return nameable(self.exercise, self.actors, reports)
 
     @property
     def reports(self) -> list[Report]:
@@ -141,12 +143,14 @@ def analyze(path: str, **options: Any) -> Outcome:
     """Find the races of a trace, and what each comes to. Options are those of `Options`, by name.
 
     path: a trace (Arrow IPC or JSON Lines, `-` for standard input) or a log of the ggml scheduler sanitizer.
-    Raises TraceError for what cannot be read, has no event, or (strict=True) breaks a rule; UsageError for an option.
+    Raises TraceError for what cannot be read, has no event or no access, or (strict=True) breaks a rule; UsageError for
+    an option, and for a filter that matches no name of the trace.
     """
     asked = Options(**{"consequence": True, **options})
     outcome = analyze_source(open_source(path), asked)
-    for option, values in outcome.unmatched(asked.filters).items():
-        outcome.remarks += [f"filter {option} {value}: matches no {option} of the trace" for value in sorted(values)]
+    if asked.filters:
+        check_filters(asked.filters, outcome.nameable)
+        outcome.remarks += absent_ids(asked.filters, outcome.selection.known)
     return outcome
 
 
@@ -156,12 +160,9 @@ def analyze_source(source: Source, options: Options) -> Outcome:
     judging = _Judging(source, options)
     session = Session(judging.batches(), options.settings, (meter, *judging.observers))
     checked = _CrossCheck(source)
-    try:
+    with in_trace(source.path):
         selection = judging.select(checked.watch(session), session)
-    except TraceError as error:
-        if error.row is None:
-            raise
-        raise TraceError(f"{source.path}: {error} (strict)", row=error.row) from None
+        session.demand_accesses()
     return Outcome(
         source.path,
         session.rows,
@@ -170,8 +171,9 @@ def analyze_source(source: Source, options: Options) -> Outcome:
         [*source.warnings, *session.warnings, *checked.differences(), *judging.sentences()],
         [] if selection.races else session.exercise.remarks(),
         session.exercise,
-        session.actors,
+        session.all_names,
         judge(meter),
+        unseen=session.exercise.unseen,
         truncated=source.partial,
     )
 

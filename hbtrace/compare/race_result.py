@@ -42,6 +42,8 @@ class RaceResult:
     outcomes: list[Outcome] = field(default_factory=list)
     """Of `analyze`: its outputs show reports, too."""
     unreadable: list[Unreadable] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """What filters left out, a sentence for each trace, or one."""
     several: bool = False
     marked: bool = False
     """Suppressions were asked for."""
@@ -91,7 +93,7 @@ class RaceResult:
     def last(self) -> list[Sentence]:
         """Notes, warnings, what the runs exercised."""
         beside = [Sentence("warning", text) for text in (*self.notes, *self.warnings)]
-        return beside + [Sentence("info", line) for line in lines(self.coverage)]
+        return beside + [Sentence("info", line) for line in (*self.left_out, *lines(self.coverage))]
 
     def told(self) -> Iterator[Sentence | Finding]:
         return chain(self.first, self.counted, self.last)
@@ -101,20 +103,25 @@ class RaceResult:
         """How many races of each state."""
         states = Counter(finding.state for finding in self.counted)
         if not self.compared:
-            unread = f"; {count(len(self.errors), 'trace')} not read" if self.errors else ""
-            return (count(states["found"], "distinct race") if states else "no race") + unread
+            unread = f"; {count(len(self.unreadable), 'trace')} not read" if self.unreadable else ""
+            none = "no race seen" if any(outcome.unseen for outcome in self.outcomes) else "no race"
+            return (count(states["found"], "distinct race") if states else none) + unread
         told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state]) or "no race"
         return told if self.comparable else f"{told} (workloads not comparable)"
 
 
 def analysis(
-    outcomes: Sequence[Outcome], unreadable: Sequence[Unreadable] = (), *, fail_on: str = "any", several: bool = False
-) -> RaceResult:
-    """The races of each trace."""
+    outcomes: Sequence[Outcome], unreadable: Sequence[Unreadable] = (), *, fail_on: str = "any", several: bool = False,
+    gates: bool = False,
+) -> RaceResult:  # fmt: skip
+    """The races of each trace. gates: a run that the recorder did not see whole is one requirement that is not met."""
     out = RaceResult("analyze", fail_on, outcomes=list(outcomes), unreadable=list(unreadable), several=several)
     for outcome in outcomes:
         out.findings += _findings(outcome, fail_on)
         path = f"{outcome.path}: "
+        out.notes += [as_text(path + outcome.unseen)] if outcome.unseen and not gates else []
+        out.unmet += [as_text(path + outcome.unseen)] if outcome.unseen and gates else []
+        out.left_out += [as_text(path + told) for told in outcome.selection.left_out]
         out.notes += [as_text(path + remark) for remark in outcome.remarks]
         out.warnings += [as_text(path + warning.removeprefix(path)) for warning in outcome.warnings]
     out.findings.sort(key=lambda finding: (finding.trace, finding.id))

@@ -11,6 +11,7 @@ from hbtrace.races.identity import identities
 from hbtrace.races.suppressions import Suppression, Suppressions
 from hbtrace.replay.recording import pair_of
 from hbtrace.replay.reports import Report, Signature
+from hbtrace.words import left_out
 
 if TYPE_CHECKING:
     from hbtrace.consequence.sampling import Judged
@@ -80,6 +81,11 @@ class Selection:
     @property
     def filtered(self) -> int:
         return self.races - self.shown
+
+    @property
+    def left_out(self) -> list[str]:
+        """A sentence where filters hide reports."""
+        return [left_out(self.filtered, self.races, "report")] if self.filtered else []
 
     @property
     def limited(self) -> int:

@@ -38,12 +38,19 @@ class Trial(NamedTuple):
 
 def trials(folder: Path) -> list[Trial]:
     """All of them; their runs are written into the folder."""
-    racy, fixed, other, cut, known = (
-        str(folder / name) for name in ("racy.arrow", "fixed.arrow", "other.arrow", "cut.arrow", "races.toml")
-    )
-    _write(racy, ubatches=3, waits=False)
-    _write(fixed, ubatches=3, waits=True)
-    _write(other, ubatches=2, waits=True)
+    racy, fixed, other, cut, known, foreign, mistyped, blind = (
+        str(folder / name)
+        for name in (
+            "racy.arrow", "fixed.arrow", "other.arrow", "cut.arrow", "races.toml", "foreign.jsonl", "mistyped.arrow",
+            "blind.arrow",
+        )
+    )  # fmt: skip
+    _write(racy, _run(ubatches=3, waits=False))
+    _write(fixed, _run(ubatches=3, waits=True))
+    _write(other, _run(ubatches=2, waits=True))
+    _write(foreign, [{"name": "inp_tokens", "ph": "X", "ts": 1, "dur": 2}] * 3)
+    _write(mistyped, [*_run(ubatches=3, waits=True), {"ev": "kernel", "backend": 0, "read": [{"tensor": 0}]}])
+    _write(blind, [*_run(ubatches=3, waits=True), {"ev": "note", "what": "blind", "attrs": {"why": "a trial"}}])
     _cut_off(cut)
     return [
         Trial("a planted race is found", ["analyze", racy], 1),
@@ -55,6 +62,14 @@ def trials(folder: Path) -> list[Trial]:
         Trial("half a trace is refused", ["diff", racy, cut], 3),
         Trial("a missing trace is refused", ["diff", racy, racy + ".not-there"], 3),
         Trial("a filter that matches nothing is refused", ["diff", racy, racy, "--tensor", "no such tensor"], 2),
+        Trial("a filter that matches nothing is refused by analyze, too", ["analyze", racy, "--actor", "GPU1"], 2),
+        Trial("an actor's name as the table has it shows its race", ["diff", fixed, racy, "--actor", "GPU0", "--kind", "war"], 1),
+        Trial("a trace that is not understood is refused", ["analyze", foreign], 3),
+        Trial("a trace that is not understood is refused by check", ["check", foreign], 3),
+        Trial("a trace that is not understood is refused by diff", ["diff", fixed, foreign], 3),
+        Trial("a key that nobody reads is refused by --strict", ["analyze", mistyped, "--strict"], 3),
+        Trial("without that key --strict is green", ["analyze", fixed, "--strict"], 0),
+        Trial("what the recorder could not see is no clean run", ["diff", fixed, blind], 4),
         Trial("a baseline is written", ["baseline", "write", fixed, "-o", known], 0),
         Trial("a race that is not in it is red", ["baseline", "check", known, racy], 1),
         Trial("a run without one is green", ["baseline", "check", known, fixed], 0),
@@ -63,9 +78,9 @@ def trials(folder: Path) -> list[Trial]:
     ]
 
 
-def _write(path: str, *, ubatches: int, waits: bool) -> None:
+def _write(path: str, rows: list[dict[str, Any]]) -> None:
     with open_writer(path) as writer:
-        writer.write_rows(_run(ubatches=ubatches, waits=waits))
+        writer.write_rows(rows)
 
 
 def _cut_off(path: str) -> None:
@@ -82,6 +97,7 @@ def _run(*, ubatches: int, waits: bool) -> list[dict[str, Any]]:
     """A run whose host sets the inputs of each ubatch, after waiting for the queue or not."""
     rows: list[dict[str, Any]] = [
         {"ev": "meta", "version": 1, "producer": "hbtrace selftest"},
+        {**_QUEUE, "id": 1},  # a name for two, so that outputs tell them apart
         _QUEUE,
         {"ev": "buffer", "id": 0, "name": "GPU_Host", "size": 256, "host": True},
         {"ev": "tensor", "id": 0, "name": "inp_tokens", "buffer": 0, "offset": 0, "size": 128},

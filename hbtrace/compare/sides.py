@@ -7,23 +7,23 @@ import glob
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hbtrace.compare.findings import Occurrences, RaceFinding
 from hbtrace.compare.outcome import Options, Outcome, analyze_source
 from hbtrace.compare.selection import RaceOfRun
 from hbtrace.compare.side_coverage import Worth
-from hbtrace.compare.unmatched import Unmatched, in_none
 from hbtrace.compare.workload import Key, Workload, workload_of
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.escape import as_text
 from hbtrace.importers.source import open_source, pasted_reports
-from hbtrace.races.filters import Filters, is_id_of
-from hbtrace.races.identity import identities
+from hbtrace.races.filters import Filters
 from hbtrace.races.suppressions import Suppression
-from hbtrace.replay.reports import KINDS, Report, Signature
+from hbtrace.races.unmatched import Nameable, absent_ids, nameable_of_races
+from hbtrace.races.unmatched import check_filters as check_names
+from hbtrace.replay.reports import Report, Signature
 from hbtrace.trace.vocabulary import SUFFIXES
+from hbtrace.words import left_out
 
 
 @dataclass(slots=True)
@@ -64,10 +64,18 @@ class Side:
     workloads: dict[Key, Workload] = field(default_factory=dict)
     coverage: Worth = field(default_factory=Worth)
     warnings: list[str] = field(default_factory=list)
-    unmatched: list[Unmatched] = field(default_factory=list)
-    """What the filters name that a run does not have, for each run."""
+    unseen: list[str] = field(default_factory=list)
+    """Of runs that the recorder did not see whole: what it missed."""
+    nameable: Nameable = field(default_factory=Nameable)
+    """What filters can name of its runs."""
 
-    def add(self, outcome: Outcome, filters: Filters) -> None:
+    @property
+    def left_out(self) -> list[str]:
+        """A sentence where filters hide races."""
+        hidden = sum(seen.occurrences is None for seen in self.races.values())
+        return [left_out(hidden, len(self.races), "distinct race")] if hidden else []
+
+    def add(self, outcome: Outcome) -> None:
         """One more run."""
         workload = workload_of(outcome)
         known = self.workloads.setdefault(workload.key, workload)
@@ -83,7 +91,8 @@ class Side:
             seen.workloads.add(workload.key)
         path = f"{outcome.path}: "
         self.warnings += [as_text(path + warning.removeprefix(path)) for warning in outcome.warnings]
-        self.unmatched.append(outcome.unmatched(filters))
+        self.unseen += [as_text(path + outcome.unseen)] if outcome.unseen else []
+        self.nameable.add(outcome.nameable)
 
 
 def traces_of(place: str) -> list[str]:
@@ -138,7 +147,7 @@ def load_side(places: Sequence[str], options: Options, *, allow_partial: bool) -
             raise TraceError(f"{path}: is truncated, and a gate judges whole runs only (--allow-partial lifts that)")
         if outcome.exercise.idle:
             raise TraceError(f"{path}: no event in it accesses live memory, so a gate would be green in any case")
-        side.add(outcome, options.filters)
+        side.add(outcome)
         del outcome
         gc.collect()  # a replay is one great cycle, and the next one begins now
     side.counters = {"runs": len(side.paths), **side.counters}
@@ -156,20 +165,19 @@ def _outcome(path: str, options: Options) -> Outcome:
 
 
 def check_filters(filters: Filters, sides: Sequence[Side], known: Iterable[Signature] = ()) -> None:
-    """A filter that matches nothing of any side would make the gate green for ever. Raises UsageError.
+    """A filter that matches no name of any side would make the gate green for ever. Raises UsageError.
 
-    Several that match, but no race together, are warned of. known: races of a baseline, which an id may mean as well.
+    Of an id that no side has, and of several filters that match but show no race together, the last side warns. known:
+    races of a baseline, which is a side, too.
     """
-    for key, nowhere in in_none(found for side in sides for found in side.unmatched).items():
-        for value in sorted(nowhere):
-            raise UsageError(f"--{key} {value}: matches no {key} of any trace, so nothing would be compared")
-    for value in filters.kind:
-        if not any(fnmatchcase(kind, value) for kind in KINDS):
-            raise UsageError(f"--kind {value}: matches no kind of race, so nothing would be compared")
-    ids = identities([*known, *(canonical for side in sides for canonical in side.races)])
-    for value in filters.ids:
-        if not any(is_id_of(value, canonical, ident) for canonical, ident in ids.items()):
-            raise UsageError(f"--id {value}: is no race of either side, so nothing would be compared")
+    if not filters:
+        return
+    known = list(known)
+    names = nameable_of_races(known)
+    for side in sides:
+        names.add(side.nameable)
+    check_names(filters, names, several=True)
+    sides[-1].warnings += absent_ids(filters, [*known, *(canonical for side in sides for canonical in side.races)])
     races = [seen for side in sides for seen in side.races.values()]
     if len(used := filters.used()) > 1 and races and all(seen.occurrences is None for seen in races):
         together = " and ".join(f"--{option}" for option in used)

@@ -31,7 +31,7 @@ class Workload:
     queues: frozenset[str]
     """Backends whose work goes on when the call has returned."""
     limits: tuple[str, ...]
-    """Why such a run shows less than it should: it is truncated, or nothing in it could race."""
+    """Why such a run shows less than it should: it is truncated or not seen whole, or nothing in it could race."""
     roots: dict[str, int] = field(default_factory=dict)
     """What these runs touch, and how, by the name of the root (`Exercise.roots`)."""
     least: dict[str, int] = field(default_factory=dict)
@@ -84,6 +84,7 @@ def workload_of(outcome: Outcome) -> Workload:
 def _limits(outcome: Outcome) -> list[str]:
     """Why a run shows less than it should, each as the end of a sentence that names the run."""
     limits = ["is truncated"] if outcome.truncated else []
+    limits += ["was not seen whole by its recorder"] if outcome.unseen else []
     if outcome.coverage is not None and outcome.coverage.unended:
         limits.append("ends inside a request")
     return limits + [f"was {remark}" for remark in outcome.exercise.remarks() if remark.startswith("not exercised")]

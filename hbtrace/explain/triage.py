@@ -10,13 +10,14 @@ from typing import Any
 
 from hbtrace.consequence.sampling import MOST_JUDGED, OF_EACH
 from hbtrace.consequence.taint import DEAD, Consequence, Verdict, judge, judge_races
-from hbtrace.errors import TraceError, UsageError
+from hbtrace.errors import UsageError, in_trace
 from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.explain.mends import Advice, advice
 from hbtrace.importers.source import Source, open_source
 from hbtrace.races.filters import Filters, is_id_of
 from hbtrace.races.identity import identities, is_row
 from hbtrace.races.suppressions import Suppressions
+from hbtrace.races.unmatched import absent_ids, check_recording
 from hbtrace.replay.recording import Pair, Recording, pair_of, record
 from hbtrace.replay.reports import Report, Signature
 from hbtrace.replay.settings import Settings
@@ -42,6 +43,11 @@ class Triage:
     @property
     def reports(self) -> list[Report]:
         return [report for cause in self.causes for report in cause.reports]
+
+    @property
+    def unseen(self) -> list[str]:
+        """A sentence where the recorder could not see all of the run: no verdict is a clean one then."""
+        return [self.recording.exercise.unseen] if self.recording.exercise.unseen else []
 
     @property
     def races(self) -> int:
@@ -80,7 +86,8 @@ def triage(
 ) -> Triage:
     """The root causes of a trace's races. settings: those of `Settings`, by name.
 
-    Raises TraceError for what cannot be read, has no event, or (strict=True) breaks a rule.
+    Raises TraceError for what cannot be read, has no event or no access, or (strict=True) breaks a rule; UsageError for
+    a filter that matches no name of the trace.
     """
     return triage_source(open_source(path), Settings(**settings), filters, suppressions)
 
@@ -89,15 +96,15 @@ def triage_source(
     source: Source, settings: Settings, filters: Filters | None = None, suppressions: Suppressions | None = None
 ) -> Triage:
     """As `triage`, for what is open already."""
-    try:
+    with in_trace(source.path):
         recording = record(source.batches(), settings)
-    except TraceError as error:
-        if error.row is None:
-            raise
-        raise TraceError(f"{source.path}: {error} (strict)", row=error.row) from None
+        recording.demand_accesses()
+    check_recording(filters, recording)
     truncated = source.partial
     out = triage_recording(recording, source.path, filters, suppressions, partial=truncated)
     out.warnings = [*source.warnings, *recording.warnings]
+    if filters:
+        out.warnings += absent_ids(filters, out.ids)
     return out
 
 
@@ -174,6 +181,12 @@ def find(found: Triage, wanted: str) -> list[Report]:
         if cause.ident == wanted:
             return cause.reports
     return [report for report in found.reports if is_id_of(wanted, report.canonical, found.ids[report.canonical])]
+
+
+def check_wanted(wanted: str) -> None:
+    """Raises UsageError for what no trace can have as an id."""
+    if not is_row(wanted) and not wanted.startswith(("R-", "C-")) and not set(wanted) & set("*?["):
+        raise UsageError(f"{wanted!r} is no id: give a race's R-..., a root cause's C-..., or the row of an access")
 
 
 def wanted_of(found: Triage, wanted: str) -> list[Report]:

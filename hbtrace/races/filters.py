@@ -20,7 +20,8 @@ class Filters:
     """Of one option any value may match; different options must all match. Globs; spans for numbers.
 
     A tensor, actor, label, split or ubatch option looks at both sides; a tensor option at name and root, and at what
-    outputs call them.
+    outputs call them; an actor option at the name as reports print it (`GPU0#1`) and as signatures have it (`GPU0`).
+    kind: also by its letters (`WAR`), in any case; it is kept spelled out.
     One glob, number or span may stand without its tuple. Raises UsageError for what would silently match nothing.
     """
 
@@ -37,9 +38,7 @@ class Filters:
         for one in fields(self):
             whole = _spans if one.name in ("split", "ubatch") else _texts
             object.__setattr__(self, one.name, whole(one.name, getattr(self, one.name)))
-        for kind in self.kind:
-            if kind not in KINDS and not set(kind) & set("*?["):
-                raise UsageError(f"Filters: kind {kind!r} is none of {', '.join(KINDS)} (or a glob)")
+        object.__setattr__(self, "kind", whole_kinds(self.kind))
 
     def accepts(self, report: Report) -> bool:
         """All options but `ids`, which are known only when all signatures are."""
@@ -47,7 +46,7 @@ class Filters:
         return (
             _globs(self.tensor, lambda: tensor_names(report))
             and _globs(self.buffer, lambda: (report.buffer,))
-            and _globs(self.actor, lambda: (a.actor for a in sides))
+            and _globs(self.actor, lambda: _actors(report))
             and _globs(self.label, lambda: (a.label for a in sides))
             and _globs(self.kind, lambda: (report.kind,))
             and _within(self.split, sides, "split")
@@ -68,6 +67,28 @@ class Filters:
 
     def __bool__(self) -> bool:
         return bool(self.used())
+
+
+def _actors(report: Report) -> tuple[str, ...]:
+    """Both sides' actors, as reports print them and as signatures have them."""
+    return report.earlier.actor, report.current.actor, report.signature[2], report.signature[5]
+
+
+def whole_kinds(given: Iterable[str]) -> tuple[str, ...]:
+    """Kinds of race, of globs for them or for their letters, in any case. Raises UsageError for one that is none."""
+    out: dict[str, None] = {}
+    for glob in given:
+        found = [kind for kind in KINDS if any(fnmatchcase(name, glob.lower()) for name in (kind, letters(kind)))]
+        if not found:
+            every = ", ".join(f"{kind} ({letters(kind).upper()})" for kind in KINDS)
+            raise UsageError(f"--kind {glob}: matches none of {every}")
+        out.update(dict.fromkeys(found))
+    return tuple(out)
+
+
+def letters(kind: str) -> str:
+    """`war`, `waw` or `raw`."""
+    return "".join(word[0] for word in kind.split("-"))
 
 
 def _texts(name: str, given: Any) -> tuple[str, ...]:

@@ -15,6 +15,9 @@ REWRITTEN: Final = 4
 REREAD: Final = 8
 """Read by the host after it was written."""
 
+_MOST_TOLD: Final = 3
+"""Notes of what could not be seen that are told in full."""
+
 COPY_SIDES: Final = (" src", " dst")
 """What stands behind the label of each access of a copy."""
 
@@ -47,6 +50,8 @@ class Exercise:
     """Labels of accesses, as reports have them."""
     touched: bool = False
     """Some row touched a byte, in a live buffer or a dead one, left out or not."""
+    blind: list[str] = field(default_factory=list)
+    """What the recorder says it could not see (contract, section 10): a sentence's end for each such note."""
     splits: set[int] = field(default_factory=set)
     ubatch_numbers: set[int] = field(default_factory=set)
 
@@ -74,6 +79,15 @@ class Exercise:
             "inferred_writes": self.inferred_writes,
             "reuse": self.reuse,
         }
+
+    @property
+    def unseen(self) -> str:
+        """Why no verdict on this run is a clean one, whatever else was found: empty for a recorder that saw all."""
+        if not self.blind:
+            return ""
+        more = f" and {len(self.blind) - _MOST_TOLD:,} more" if len(self.blind) > _MOST_TOLD else ""
+        told = "; ".join(self.blind[:_MOST_TOLD]) + more
+        return f"blind: the recorder could not see some calls ({told}), so no verdict on this run is a clean one"
 
     @property
     def idle(self) -> bool:

@@ -23,7 +23,12 @@ from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE
 from hbtrace.replay.settings import Settings
 from hbtrace.replay.windows import Windows
 from hbtrace.trace.columns import Run
+from hbtrace.trace.rows import rows_from_batch
+from hbtrace.trace.shapes import shape_of
 from hbtrace.trace.vocabulary import EVENTS, Event
+
+BLIND: Final = "blind"
+"""The `note` of a recorder that could not see some calls."""
 
 _CACHED_TEMPLATES: Final = 1 << 15
 _CACHED_GRAPHS: Final = 64
@@ -89,7 +94,7 @@ class Lowering(Definitions):
     def _lower_row(self, row: int, ev: str | None) -> None:
         handler = self._handlers.get(ev or "")
         if handler is None:
-            detail = f"unknown event `{ev}`" if ev else "no `ev`"
+            detail = f"unknown event `{ev}`" if ev else self._stranger(row)
             self.diagnostics.add(diagnostics.SKIPPED, self._first + row, detail)
             return
         for key, values, absent in self._needed[ev or ""]:
@@ -97,6 +102,22 @@ class Lowering(Definitions):
                 self.diagnostics.add(diagnostics.SKIPPED, self._first + row, f"`{ev}` lacks `{key}`")
                 return
         handler(row)
+
+    def _stranger(self, row: int) -> str:
+        """What is told of a row without `ev`; of the first one also whose it is, as far as its keys tell."""
+        if self.diagnostics.count(diagnostics.SKIPPED):
+            return "no `ev`"
+        (stranger,) = rows_from_batch(self._columns.batch.slice(row, 1))
+        shape = shape_of(stranger)
+        return f"no `ev`: this is {shape}" if shape else "no `ev`"
+
+    def _note(self, row: int) -> None:
+        """A marker. What the recorder could not see is said of every verdict on the run."""
+        if self._columns.strings("what")[row] == BLIND:
+            (note,) = rows_from_batch(self._columns.batch.slice(row, 1), fitting=True)
+            attrs = note.get("attrs")
+            told = [str(attrs[key]) for key in ("calls", "why") if key in attrs] if isinstance(attrs, dict) else []
+            self.exercise.blind.append(": ".join(told) or f"row {self._first + row}")
 
     def _end(self) -> Program:
         self.rows += self._columns.length

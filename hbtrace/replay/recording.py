@@ -18,11 +18,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hbtrace.errors import NothingToJudgeError
 from hbtrace.replay.clocks import Clocks, Order
+from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.kernel import Hit, new_kernel
 from hbtrace.replay.program import STEP, Program
 from hbtrace.replay.reports import Report
-from hbtrace.replay.session import Observer, Replayed, Session
+from hbtrace.replay.session import Observer, Replayed, Session, nothing_in
 from hbtrace.replay.settings import Settings
 
 NO_TIME: Final = -1
@@ -101,6 +103,12 @@ class Recording:
     """Tensor ids that some row flags as an input."""
     closed: bool = True
     """Whether all host threads are one actor."""
+    exercise: Exercise = field(default_factory=Exercise)
+    """What the run did: counters, and the names that filters can match."""
+    families: list[str] = field(default_factory=list)
+    """Of each actor, its name as signatures have it."""
+    nothing: str = ""
+    """Why there is nothing to judge; empty where there is."""
     late: bool = False
     """Something was used that no row had defined: the recording began late."""
     orders_known: list[Order] = field(default_factory=list)
@@ -113,6 +121,11 @@ class Recording:
 
     def time_at(self, row: int) -> int:
         return int(self.time[row]) if 0 <= row < len(self.time) else NO_TIME
+
+    def demand_accesses(self) -> None:
+        """Raises NothingToJudgeError where no row made an access: such a trace is no clean run."""
+        if self.nothing:
+            raise NothingToJudgeError(self.nothing)
 
     @property
     def orders(self) -> list[Order]:
@@ -181,6 +194,8 @@ class Recorder(Observer):
             out.closed = not lowering.ordered
             out.warnings = lowering.diagnostics.sentences()
             out.late = lowering.diagnostics.late
+            out.exercise, out.families = lowering.exercise, list(lowering.names.families)
+            out.nothing = nothing_in(lowering)
         return out
 
 

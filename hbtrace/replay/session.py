@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hbtrace.errors import NothingToJudgeError
 from hbtrace.replay.clocks import Clocks, Order
 from hbtrace.replay.diagnostics import SKIPPED
 from hbtrace.replay.exercise import Exercise
@@ -126,12 +127,12 @@ class Session:
     @property
     def nothing(self) -> str:
         """Why there is nothing to judge: no row made an access. Empty where there is (contract, section 10)."""
-        if self.exercise.touched:
-            return ""
-        skipped = self._lowering.diagnostics.count(SKIPPED)
-        told = f"; {skipped:,} skipped ({self._lowering.diagnostics.first(SKIPPED)})" if skipped else ""
-        rows = "its one row makes no access" if self.rows == 1 else f"none of its {self.rows:,} rows makes an access"
-        return f"nothing to judge: {rows}{told}"
+        return nothing_in(self._lowering)
+
+    def demand_accesses(self) -> None:
+        """Raises NothingToJudgeError where no row made an access: such a trace is no clean run."""
+        if self.nothing:
+            raise NothingToJudgeError(self.nothing)
 
     @property
     def exercise(self) -> Exercise:
@@ -139,13 +140,24 @@ class Session:
         return self._lowering.exercise
 
     @property
-    def actors(self) -> list[str]:
-        """The names of all actors so far."""
-        return self._lowering.names.actors
+    def all_names(self) -> list[str]:
+        """The names of all actors so far, as reports print them and as signatures have them."""
+        names = self._lowering.names
+        return list(dict.fromkeys([*names.actors, *names.families]))
 
     @property
     def rows(self) -> int:
         return self._lowering.rows
+
+
+def nothing_in(lowering: Lowering) -> str:
+    """Why there is nothing to judge in what was lowered, empty where there is."""
+    if lowering.exercise.touched:
+        return ""
+    skipped = lowering.diagnostics.count(SKIPPED)
+    told = f"; {skipped:,} skipped ({lowering.diagnostics.first(SKIPPED)})" if skipped else ""
+    rows = "its one row makes" if lowering.rows == 1 else f"none of its {lowering.rows:,} rows makes"
+    return f"nothing to judge: {rows} {'no' if lowering.rows == 1 else 'an'} access{told}"
 
 
 @dataclass(slots=True)

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 def render(outcome: Outcome, style: Style) -> str:
     """Everything that is printed of one trace."""
-    lines = summary(outcome.selection, outcome.rows, style.width) + _coverage(outcome)
-    return "\n\n".join([*_blocks(outcome.selection, style), "\n".join(lines)]) + "\n"
+    first, lines = [], summary(outcome.selection, outcome.rows, style.width) + _coverage(outcome)
+    if outcome.unseen:
+        first, lines[0] = [harmless(outcome.unseen)], lines[0].replace("no race in", "no race seen in")
+    return "\n\n".join([*first, *_blocks(outcome.selection, style), "\n".join(lines)]) + "\n"
 
 
 def _blocks(selection: Selection, style: Style) -> Iterator[str]:
@@ -67,7 +69,7 @@ def summary(selection: Selection, rows: int, width: int | None = None) -> list[s
     else:
         lines.append("0 reports shown")
     if selection.filtered:
-        lines += ["", f"left out by filters: {selection.filtered:,} of {count(selection.races, 'report')}"]
+        lines += ["", *selection.left_out]
     out = [
         (selection.suppressed, f"suppressed: {count(selection.suppressed, 'report')}"),
         (selection.limited, f"left out as repeats: {count(selection.limited, 'report')} (--all shows every one)"),

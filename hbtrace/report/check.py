@@ -26,10 +26,10 @@ _WIDTH: Final = 100
 def render(trace: CheckedTrace, width: int | None = None) -> str:
     """Everything that is printed of one trace. width: of the terminal, if it goes to one."""
     checked = trace.checked
-    lines: list[str] = []
+    lines = [checked.unseen, ""] if checked.unseen else []
     for finding in checked.findings:
         lines += _finding(finding, width or _WIDTH)
-    if lines:
+    if checked.findings:
         lines.append("")
     rows = [
         (judgement.id, judgement.status, judgement.note)
@@ -64,7 +64,7 @@ def _summary(checked: Checked, width: int) -> list[str]:
             f" hbtrace analyze shows them{unnamed}"
         )
     else:
-        lines.append("no race")
+        lines.append(checked.nothing or ("no race seen" if checked.unseen else "no race"))
     return [*lines, *_coverage(checked.coverage, width)]
 
 

@@ -31,6 +31,7 @@ def render(result: RaceResult, style: Style) -> str:
         parts.append("\n".join(table(head, rows, right=frozenset({1, 2}))))
     if told := coverage_lines(result.coverage):
         parts.append("\n".join(map(harmless, told)))
+    parts += result.left_out
     if result.suppressed:
         parts.append(f"suppressed: {count(result.suppressed, 'distinct race')}")
     return "\n\n".join(parts) + "\n"

@@ -21,7 +21,7 @@ def _traces(result: AnyResult) -> dict[str, Any]:
     if isinstance(result, RaceResult):
         traces = [outcome_object(outcome) for outcome in result.outcomes]
     else:
-        traces = [checked_object(trace) for trace in result.read]
+        traces = [checked_object(trace) for trace in result.read if trace.unjudged is None]
     if not result.several:
         return {"format": FORMAT, **traces[0]}
     errors = [
@@ -38,6 +38,8 @@ def _comparison(result: RaceResult) -> dict[str, Any]:
         whole[state.replace(" ", "_")] = [race_object(one) for one in result.findings if one.state == state]
     whole["comparable"] = {"ok": result.comparable, "reasons": result.reasons}
     whole["suppressed"] = result.suppressed
+    whole["left_out"] = result.left_out
+    whole["unmet"] = result.unmet
     whole["notes"] = result.notes
     whole["workload"] = {name: {"base": base, "head": head} for name, (base, head) in result.workload.items()}
     whole["coverage"] = {side: worth.to_object() for side, worth in result.coverage.items()}

@@ -110,6 +110,8 @@ def _race(finding: RaceFinding, verb: str) -> _Case:
 def _checks(trace: CheckedTrace) -> Iterator[_Case]:
     """It fails by an error or a warning, and is skipped where it could not be made."""
     of = "hbtrace.check"
+    if trace.unjudged is not None:
+        yield _Case(of, "judge the trace", "error", as_text(trace.unjudged.error))
     for judgement in trace.checked.judgements:
         found = [finding for finding in trace.findings if finding.id == judgement.id]
         failing = [finding for finding in found if finding.severity != "info"]
@@ -120,6 +122,8 @@ def _checks(trace: CheckedTrace) -> Iterator[_Case]:
             yield _Case(of, judgement.id, "failure", failing[0].message, failing[0].severity, text)
         else:
             yield _Case(of, judgement.id, out="\n".join(finding.message for finding in found) or judgement.note)
+    if trace.checked.unseen:
+        yield _Case(of, "see the whole run", "error", trace.checked.unseen)
     for sentence in trace.unmet:
         yield _Case(of, f"--require {sentence}", "failure", sentence, "required")
 

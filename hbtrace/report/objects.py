@@ -84,7 +84,7 @@ def outcome_object(outcome: Outcome) -> dict[str, Any]:
         "reports": [judged_object(outcome, *marked) for marked in selection.all_marked()],
         "warnings": [as_text(warning) for warning in outcome.warnings],
         "coverage": {} if outcome.coverage is None else outcome.coverage.to_object(),
-        "remarks": outcome.remarks,
+        "remarks": [*([outcome.unseen] if outcome.unseen else []), *outcome.remarks],
     }
 
 
@@ -123,7 +123,7 @@ def checked_object(trace: CheckedTrace) -> dict[str, Any]:
         "distinct": checked.distinct,
         "sorts": checked.sorts,
         "coverage": checked.coverage.to_object(),
-        "unmet": list(trace.unmet),
+        "unmet": list(trace.lacks),
         "warnings": [as_text(warning) for warning in checked.warnings],
     }
 

@@ -19,7 +19,7 @@ from hbtrace.replay.reports import Report
 from hbtrace.report.objects import FORMAT, report_object
 from hbtrace.report.tables import fitted
 from hbtrace.report.words import spans
-from hbtrace.words import count
+from hbtrace.words import count, left_out
 
 _KNOWN: Final = (
     (re.compile(r"inp_tokens"), "inp_tokens"),
@@ -90,12 +90,14 @@ def primary_text(cause: Cause) -> str:
 
 def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
     """Everything `triage` prints of a trace. width: of the terminal, if it goes to one."""
+    unseen = [*found.unseen, ""] if found.unseen else []
     if not found.races:
-        return f"no race in {count(found.recording.rows, 'row')}\n"
+        return page([*unseen, f"no race {'seen ' if unseen else ''}in {count(found.recording.rows, 'row')}"])
     lines = [
+        *unseen,
         f"{count(len(found.reports), 'report')}, {count(found.shown_distinct, 'distinct race')},"
         f" {count(len({t for c in found.causes for t in c.tensors}), 'tensor')},"
-        f" {count(len(found.causes), 'root cause')}"
+        f" {count(len(found.causes), 'root cause')}",
     ]
     if found.causes:
         lines += ["", *_table(found, width)]
@@ -107,7 +109,7 @@ def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
         for cause in found.causes:
             lines += ["", *_open(found, cause, width)]
     if found.left_out:
-        lines += ["", f"left out by filters: {found.left_out:,} of {count(found.races, 'report')}"]
+        lines += ["", left_out(found.left_out, found.races, "report")]
     if found.suppressed:
         lines += [*([] if found.left_out else [""]), f"suppressed: {count(found.suppressed, 'report')}"]
     if found.causes and found.path != "-":
@@ -230,6 +232,6 @@ def document(found: Triage) -> bytes:
             | {"cause": of[pair_of(report)], "consequence": _verdict(found, report)}
             for report in found.reports
         ],
-        "warnings": [as_text(warning) for warning in found.warnings],
+        "warnings": [as_text(warning) for warning in (*found.unseen, *found.warnings)],
     }
     return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -14,7 +14,7 @@ from hbtrace.report.triage import milliseconds, missing_order, plain_names
 from hbtrace.what_if.overlap import Pace
 from hbtrace.what_if.rewriting import Price
 from hbtrace.what_if.whatif import Side, WhatIf
-from hbtrace.words import count
+from hbtrace.words import count, left_out
 
 if TYPE_CHECKING:
     from hbtrace.what_if.fix import Answer, Fix
@@ -47,7 +47,7 @@ def _lost(before: Pace, after: Pace) -> int | None:
 def render(found: WhatIf, path: str, width: int | None = None) -> str:
     """Before and after by cause. width: of the terminal, None elsewhere."""
     before, after = found.before, found.after
-    lines = [f"{path} with {' '.join(found.rules)}", ""]
+    lines = [*_unseen(before), f"{path} with {' '.join(found.rules)}", ""]
     lines += [
         f"before: {_sum(before)}",
         f"after:  {_sum(after)}",
@@ -64,8 +64,14 @@ def render(found: WhatIf, path: str, width: int | None = None) -> str:
     return page(lines)
 
 
+def _unseen(side: Side) -> list[str]:
+    """The first line, where the recorder could not see all of the run."""
+    unseen = side.recording.exercise.unseen
+    return [unseen] if unseen else []
+
+
 def _left_out(side: Side) -> str:
-    return f"left out by filters: {side.left_out:,} of {count(len(side.recording.reports), 'report')}"
+    return left_out(side.left_out, len(side.recording.reports), "report")
 
 
 def _notes(found: WhatIf) -> list[str]:
@@ -127,7 +133,7 @@ def document(found: WhatIf, path: str) -> bytes:
         "before": side_object(found.before),
         "after": side_object(found.after),
         "price": price_object(found.price, found.before.pace, found.after.pace),
-        "warnings": [as_text(warning) for warning in found.warnings],
+        "warnings": [as_text(warning) for warning in (*_unseen(found.before), *found.warnings)],
     }
     return _dumps(whole)
 
@@ -140,8 +146,9 @@ def render_fix(found: Fix, path: str) -> str:
     """The answers, each with what it removes and its price."""
     hidden = [_left_out(found.before)] if found.before.left_out else []
     if not found.before.races:
-        return page([f"{path}: no race to mend", *hidden])
-    lines = [f"{path}: {_sum(found.before)}", *hidden, f"{count(found.tried, 'set')} of mends tried by replay"]
+        return page([*_unseen(found.before), f"{path}: no race to mend", *hidden])
+    lines = [*_unseen(found.before), f"{path}: {_sum(found.before)}", *hidden]
+    lines += [f"{count(found.tried, 'set')} of mends tried by replay"]
     if not found.answers:
         return page([*lines, "no set of mends was found"])
     for number, answer in enumerate(found.answers, 1):
@@ -170,6 +177,7 @@ def fix_document(found: Fix, path: str) -> bytes:
             "tried": found.tried,
             "candidates": [{"name": mend.name, "option": mend.option or None} for mend in found.mends],
             "answers": [_answer_object(answer, found) for answer in found.answers],
+            "warnings": _unseen(found.before),
         }
     )
 
@@ -191,8 +199,9 @@ def render_waits(weighed: Weighed, path: str, width: int | None = None) -> str:
     idle = sum(len(wait.rows) for wait in weighed.waits if not wait.learns)
     spare = [wait for wait in weighed.waits if wait.learns and not wait.bears]
     lines = [
+        *([weighed.unseen] if weighed.unseen else []),
         f"{path}: {count(_rows(weighed.waits), 'wait')}, {count(len(bearing) - len(several), 'wait')} load-bearing,"
-        f" {count(_rows(spare), 'wait')} without which no race appears, {idle:,} that tell nobody anything new"
+        f" {count(_rows(spare), 'wait')} without which no race appears, {idle:,} that tell nobody anything new",
     ]
     if several:
         lines.append(
@@ -225,6 +234,7 @@ def waits_document(weighed: Weighed, path: str) -> bytes:
             "trace": {"path": as_text(path)},
             "races": weighed.reports,
             "together": weighed.together,
+            "warnings": [weighed.unseen] if weighed.unseen else [],
             "waits": [
                 {
                     "rows": wait.rows, "event": wait.event, "by": wait.who, "for": wait.whom or None,

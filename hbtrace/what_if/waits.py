@@ -48,16 +48,19 @@ class Wait:
 
 @dataclass(slots=True)
 class Weighed:
-    """All waits of a trace. together: there were too many to leave out one by one."""
+    """All waits of a trace. together: there were too many to leave out one by one. unseen: what the recorder could not
+    see (`Exercise.unseen`)."""
 
     waits: list[Wait]
     reports: int
     together: bool
+    unseen: str = ""
 
 
 def weigh(batches: Iterable[pa.RecordBatch], settings: Settings | None = None) -> Weighed:
     """Leave out each wait in turn, or where there are very many, first those of one point."""
     recording = record(batches, settings)
+    recording.demand_accesses()
     found = _waits(recording)
     learning = [wait for wait in found if wait.learns]
     steps = sum(len(program.code) for program in recording.programs) // STEP
@@ -71,7 +74,7 @@ def weigh(batches: Iterable[pa.RecordBatch], settings: Settings | None = None) -
     weighed = _narrowed(_by_point(learning), tried, most) if together else [tried(wait) for wait in learning]
     idle = [wait for wait in found if not wait.learns]
     waits = sorted([*weighed, *idle], key=lambda wait: wait.rows)
-    return Weighed(waits, len(before), together)
+    return Weighed(waits, len(before), together, recording.exercise.unseen)
 
 
 def _narrowed(points: list[Wait], tried: Callable[[Wait], Wait], most: int) -> list[Wait]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.races.filters import Filters
+from hbtrace.races.unmatched import check_recording
 from hbtrace.replay.recording import Recording, record
 from hbtrace.replay.settings import Settings
 from hbtrace.what_if.overlap import Pace, pace_of
@@ -73,8 +74,15 @@ def rewrite(batches: Batches, rules: Sequence[Rule], threads: str | None = None)
 
 
 def side_of(batches: Iterable[pa.RecordBatch], settings: Settings, filters: Filters | None = None) -> Side:
-    """Replay one side."""
-    return _side(record(batches, settings), filters)
+    """Replay a trace as it is. Raises NothingToJudgeError where it has no access, UsageError for a filter that matches
+    no name of it."""
+    return _as_it_is(record(batches, settings), filters)
+
+
+def _as_it_is(recording: Recording, filters: Filters | None) -> Side:
+    recording.demand_accesses()
+    check_recording(filters, recording)
+    return _side(recording, filters)
 
 
 def _side(recording: Recording, filters: Filters | None) -> Side:
@@ -98,7 +106,7 @@ def whatifs(
     patched: list[Recording | None] = [None] * len(variants)
     if before is None or variants:
         recording, patched = replayed(batches(), variants, how, base=before is None)
-    first = before or _side(recording, filters)
+    first = before or _as_it_is(recording, filters)
     return [_compared(batches, rules, how, filters, first, its) for rules, its in zip(variants, patched, strict=True)]
 
 
