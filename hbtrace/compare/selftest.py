@@ -63,7 +63,7 @@ def trials(folder: Path) -> list[Trial]:
         Trial("a missing trace is refused", ["diff", racy, racy + ".not-there"], 3),
         Trial("a filter that matches nothing is refused", ["diff", racy, racy, "--tensor", "no such tensor"], 2),
         Trial("a filter that matches nothing is refused by analyze, too", ["analyze", racy, "--actor", "GPU1"], 2),
-        Trial("an actor's name as the table has it shows its race", ["diff", fixed, racy, "--actor", "GPU0", "--kind", "war"], 1),
+        Trial("an actor's name as the table has it shows its race", ["diff", fixed, racy, "--actor", "GPU0"], 1),
         Trial("a trace that is not understood is refused", ["analyze", foreign], 3),
         Trial("a trace that is not understood is refused by check", ["check", foreign], 3),
         Trial("a trace that is not understood is refused by diff", ["diff", fixed, foreign], 3),
