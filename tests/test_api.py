@@ -54,7 +54,7 @@ def test_an_option_that_means_nothing_is_refused(options: dict[str, Any], senten
     [
         ({"tensor": 3}, "Filters: tensor is a glob, or a tuple of globs, not 3"),
         ({"tensor": (3,)}, "Filters: tensor is a glob"),
-        ({"kind": "WAR"}, "Filters: kind 'WAR' is none of read-after-write, write-after-write, write-after-read"),
+        ({"kind": "WRA"}, "Filters: kind 'WRA' is none of read-after-write (RAW), write-after-write (WAW), "),
         ({"ubatch": "2-5"}, "Filters: ubatch is a span such as (2, 5), or a tuple of spans, not '2-5'"),
         ({"ubatch": (2, 5, 7)}, "Filters: ubatch is a span"),
         ({"split": True}, "Filters: split is a span"),
@@ -82,11 +82,10 @@ def test_one_value_needs_no_tuple(short: dict[str, Any], whole: dict[str, Any]) 
     assert hbtrace.Filters(**short) == hbtrace.Filters(**whole)
 
 
-def test_a_filter_that_the_run_does_not_know_is_remarked() -> None:
-    unknown = hbtrace.analyze(INTEGRATED, filters=hbtrace.Filters(tensor="inp_poss", ubatch=99))
-    assert unknown.remarks == [
-        "filter tensor inp_poss: matches no tensor of the trace", "filter ubatch 99: matches no ubatch of the trace",
-    ]  # fmt: skip
+def test_a_filter_that_the_run_does_not_know_is_wrong_use() -> None:
+    for unknown in (hbtrace.Filters(tensor="inp_poss"), hbtrace.Filters(tensor="inp_pos", ubatch=99)):
+        with pytest.raises(hbtrace.UsageError, match=r"matches no (tensor|ubatch) of the trace; "):
+            hbtrace.analyze(INTEGRATED, filters=unknown)
     known = hbtrace.analyze(INTEGRATED, filters=hbtrace.Filters(tensor="inp_pos"))
     assert (known.selection.shown, known.remarks) == (6, [])
 

@@ -54,7 +54,8 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     and `unknown` where the trace does not tell; that takes a second pass over a trace that has races. `--format toml`
     is a file for --suppressions, a block for each race shown.
 
-    Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
+    Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read or has no access, 4 with --fail-on or
+    --suppressions: the recorder could not see some calls.
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings
     from hbtrace.cli.output import note, warn

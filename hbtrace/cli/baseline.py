@@ -78,8 +78,8 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
 def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Hold the races of TRACE... against the baseline FILE; new ones fail.
 
-    Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole or does nothing, 4 not
-    exercised.
+    Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole or has no
+    access, 4 not exercised, or the recorder could not see some calls.
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings, today
     from hbtrace.cli.output import check_output

@@ -35,7 +35,8 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     Errors and warnings are findings; info is what to know. A check whose fields the trace lacks is not checkable, and
     has not passed. The coverage verdict says whether the run exercised what can race.
 
-    Exit code: 0 no error or warning, 1 findings, 2 wrong use, 3 a trace that cannot be read, 4 --require is not met.
+    Exit code: 0 no error or warning, 1 findings, 2 wrong use, 3 a trace that cannot be read or has no
+    access, 4 --require is not met, or the recorder could not see some calls.
     """
     from hbtrace.checks import require
     from hbtrace.cli.output import open_output, say, terminal_width, warn

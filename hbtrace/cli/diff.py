@@ -61,8 +61,8 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     Each is a trace, a folder of traces or a glob; several runs of a side are united. A race that is gone is called
     fixed only where the run could have shown it, otherwise not exercised.
 
-    Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole, 4 not comparable
-    or not exercised, where that was asked for.
+    Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole or has no
+    access, 4 not comparable or not exercised, where that was asked for, or the recorder could not see some calls.
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings
     from hbtrace.cli.output import check_output

@@ -28,7 +28,8 @@ def command(trace: str, ident: str, output: str | None, force: bool, **given: An
     ID is a distinct race (R-...), a root cause (C-..., see `hbtrace triage`) or the row of a racing access; its first
     report is explained. The witness is a legal schedule in which the wrong value is read, and it was executed.
 
-    Exit code: 1, as the trace has a race; 2 wrong use, or no race with this id; 3 a trace that cannot be read.
+    Exit code: 1, as the trace has a race; 2 wrong use, or no race with this id; 3 a trace that cannot be read or
+    has no access.
     """
     from hbtrace.cli.output import open_output, terminal_width, warn
     from hbtrace.cli.progress import watched

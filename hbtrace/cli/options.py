@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from hbtrace.errors import UsageError
+
 if TYPE_CHECKING:
     from hbtrace.races.filters import Filters
     from hbtrace.replay.settings import Settings
@@ -47,7 +49,10 @@ def _kinds(ctx: click.Context, param: click.Parameter, values: Sequence[str]) ->
         return ()
     from hbtrace.races.filters import whole_kinds
 
-    return whole_kinds(values)
+    try:
+        return whole_kinds(values)
+    except UsageError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
 
 
 def filter_options(command: Command) -> Command:

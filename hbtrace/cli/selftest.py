@@ -15,7 +15,10 @@ Examples:
 def command() -> int:
     """Plant a race and its fix, and see this very installation's gate turn red and green.
 
-    Run it in CI before the gate, so that a gate that cannot fail is noticed. Exit code: 0 it works, 70 it does not.
+    What would be green by mistake is planted too: a trace that is not understood, a mistyped key under --strict, a
+    filter that matches nothing. Run it in CI before the gate, so that a gate that cannot fail is noticed.
+
+    Exit code: 0 it works, 70 it does not.
     """
     from hbtrace.compare.selftest import trials
 

@@ -31,7 +31,8 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     Races that lack the same order are one cause. The line says which order that is, what of it is live, how narrow
     the window is, and the mend; `hbtrace whatif` tries the mend.
 
-    Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
+    Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read or
+    has no access.
     """
     from hbtrace.cli.gate import load_suppressions
     from hbtrace.cli.output import open_output, terminal_width, warn

@@ -57,7 +57,8 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     verified by replay; with -o it writes the trace under the first answer. --waits looks at all waits and all races: it
     takes neither filters nor -o.
 
-    Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read.
+    Exit code: 0 no race is left, 1 races are left, 2 wrong use, 3 a trace that cannot be read or
+    has no access.
     """
     from hbtrace.cli.output import refuse_inputs
     from hbtrace.errors import in_trace

@@ -38,7 +38,10 @@ class Filters:
         for one in fields(self):
             whole = _spans if one.name in ("split", "ubatch") else _texts
             object.__setattr__(self, one.name, whole(one.name, getattr(self, one.name)))
-        object.__setattr__(self, "kind", whole_kinds(self.kind))
+        try:
+            object.__setattr__(self, "kind", whole_kinds(self.kind))
+        except UsageError as error:
+            raise UsageError(f"Filters: kind {error}") from None
 
     def accepts(self, report: Report) -> bool:
         """All options but `ids`, which are known only when all signatures are."""
@@ -81,7 +84,7 @@ def whole_kinds(given: Iterable[str]) -> tuple[str, ...]:
         found = [kind for kind in KINDS if any(fnmatchcase(name, glob.lower()) for name in (kind, letters(kind)))]
         if not found:
             every = ", ".join(f"{kind} ({letters(kind).upper()})" for kind in KINDS)
-            raise UsageError(f"--kind {glob}: matches none of {every}")
+            raise UsageError(f"{glob!r} is none of {every}, nor a glob for one")
         out.update(dict.fromkeys(found))
     return tuple(out)
 

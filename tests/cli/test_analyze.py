@@ -16,6 +16,7 @@ from hbtrace.trace.writer import open_writer
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
 INTEGRATED = str(SAMPLES / "integrated.arrow")
 CLEAN = str(SAMPLES / "discrete.arrow")
+TOUCHED = [{"ev": "buffer", "id": 0, "name": "CPU", "size": 8}, {"ev": "buffer_clear", "buffer": 0}]
 
 
 @pytest.fixture
@@ -60,14 +61,14 @@ def test_all_and_limit(hbtrace):
         (["--tensor", "inp_tokens", "--ubatch", "2-3"], 3),  # the current side's 2 and 3, the earlier side's 3
         (["--ubatch", "6"], 5),
         (["--split", "-1"], 30),
-        (["--split=7"], 0),
         (["--actor", "HOST"], 30),
-        (["--actor", "FAKE0"], 0),  # it is FAKE0#1 that races
+        (["--actor", "FAKE0"], 30),  # the name in the table; it is FAKE0#1 that races
+        (["--actor", "FAKE0", "--ubatch", "0"], 5),
         (["--actor", "FAKE0*", "--label", "tensor_set"], 12),
         (["--kind", "write-after-read"], 30),
         (["--kind", "RAW"], 0),
         (["--buffer", "FAKE*"], 30),
-        (["--buffer", "CPU"], 0),
+        (["--buffer", "FAKE0"], 0),
         (["--id", "R-e3a290"], 6),
     ],
 )
@@ -128,10 +129,14 @@ def test_jsonl_has_a_report_a_line_with_its_trace(hbtrace):
 
 def test_jsonl_does_not_call_a_run_clean_that_could_not_have_raced(hbtrace, tmp_path):
     path = tmp_path / "idle.jsonl"
-    path.write_text('{"ev":"meta","version":1}\n')
+    with open_writer(path) as writer:
+        writer.write_rows([*TOUCHED, {"ev": "tensor", "id": 0, "name": "x", "buffer": 0, "size": 8},
+                           {"ev": "tensor_set", "tensor": 0}])  # fmt: skip
     code, out, err = hbtrace("analyze", path, "--format", "jsonl")
     assert (code, out) == (0, "")
-    assert err == f"note: {path}: not exercised: no event of this trace accesses live memory\n"
+    assert err == (
+        f"note: {path}: not exercised: no asynchronous backend was given work, so nothing could race\n"
+    )
     assert hbtrace("analyze", INTEGRATED, "--format", "jsonl")[2] == ""
 
 
@@ -162,22 +167,20 @@ def test_the_worst_of_several_exit_codes_counts_and_no_trace_hides_another(hbtra
 
 
 @pytest.mark.parametrize("form", ["text", "json", "jsonl"])
-def test_a_filter_that_matches_nothing_of_any_trace_is_noted(hbtrace, form):
+def test_a_filter_that_matches_nothing_of_any_trace_is_wrong_use(hbtrace, form):
     def notes(*options):
         code, _, err = hbtrace("analyze", INTEGRATED, CLEAN, "--format", form, *options)
         return code, err
 
-    unknown = "--tensor inp_toks --buffer ROCm_Host --ubatch 99"
-    code, err = notes(*unknown.split(), "--tensor", "inp_*", "--split", "0-3")
-    assert code == 0
-    assert err.splitlines() == [
-        "note: --tensor inp_toks: matches no tensor of any trace",
-        "note: --buffer ROCm_Host: matches no buffer of any trace",
-        "note: --ubatch 99: matches no ubatch of any trace",
-    ]
+    for option, value in (("tensor", "inp_toks"), ("buffer", "ROCm_Host"), ("ubatch", "99")):
+        code, err = notes(f"--{option}", value, "--tensor", "inp_*", "--split", "0-3")
+        assert code == 2
+        assert err.startswith(f"hbtrace: --{option} {value}: matches no {option} of any trace; ")
     # known to one of the traces is known; what was seen and did not race needs no note
-    assert notes("--tensor", "FAKE0#inp_pos#0", "--actor", "CPU") == (0, "")
-    assert hbtrace("analyze", INTEGRATED, "--actor", "GPU9")[2] == "note: --actor GPU9: matches no actor of the trace\n"
+    code, err = notes("--tensor", "FAKE0#inp_pos#0", "--actor", "CPU")
+    assert (code, [line for line in err.splitlines() if "left out by filters" not in line]) == (0, [])
+    code, _, err = hbtrace("analyze", INTEGRATED, "--actor", "GPU9")
+    assert (code, err.split(";")[0]) == (2, "hbtrace: --actor GPU9: matches no actor of the trace")
 
 
 def test_an_output_file_is_not_overwritten_without_force(hbtrace, tmp_path):
@@ -202,18 +205,18 @@ def test_a_failing_run_leaves_no_output(hbtrace, tmp_path):
 def test_strict_ends_with_3_and_names_file_and_row(hbtrace, tmp_path):
     trace = str(tmp_path / "late.jsonl")
     with open_writer(trace) as writer:
-        writer.write_rows([{"ev": "synchronize", "backend": 4}])
+        writer.write_rows([*TOUCHED, {"ev": "synchronize", "backend": 4}])
     assert hbtrace("analyze", trace)[0] == 0
     code, _, err = hbtrace("analyze", trace, "--strict")
     assert code == 3
     assert trace in err
-    assert "row 0" in err
+    assert "row 2" in err
 
 
 def test_warnings_go_to_standard_error_and_into_json(hbtrace, tmp_path):
     trace = str(tmp_path / "late.jsonl")
     with open_writer(trace) as writer:
-        writer.write_rows([{"ev": "synchronize", "backend": 4}])
+        writer.write_rows([*TOUCHED, {"ev": "synchronize", "backend": 4}])
     code, out, err = hbtrace("analyze", trace)
     assert "warning" not in out
     assert err.startswith("warning: 1 backend id was used before any definition: the recording began late")
@@ -224,7 +227,7 @@ def test_warnings_go_to_standard_error_and_into_json(hbtrace, tmp_path):
 def test_a_clean_run_that_could_not_have_raced_is_not_just_called_clean(hbtrace, tmp_path):
     trace = str(tmp_path / "nothing.jsonl")
     with open_writer(trace) as writer:
-        writer.write_rows([{"ev": "buffer", "id": 0, "name": "CPU", "size": 8}])
+        writer.write_rows(TOUCHED)
     assert "coverage: not-exercised" in hbtrace("analyze", trace)[1]
 
 

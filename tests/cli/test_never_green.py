@@ -319,8 +319,8 @@ MISTYPED = {
     ("--label", "compte"): "--label compte: matches no label of {where}; did you mean `compute`?",
     ("--split", "7"): "--split 7: matches no split of {where}; they are -1 to 0",
     ("--ubatch", "5-9"): "--ubatch 5-9: matches no ubatch of {where}; they are",
-    ("--kind", "wra"): "--kind wra: matches none of read-after-write (RAW), write-after-write (WAW),",
-    ("--kind", "re*d"): "--kind re*d: matches none of",
+    ("--kind", "wra"): "invalid value for '--kind': 'wra' is none of read-after-write (RAW), write-after-write (WAW),",
+    ("--kind", "re*d"): "invalid value for '--kind': 're*d' is none of",
 }
 
 
