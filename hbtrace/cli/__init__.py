@@ -9,6 +9,7 @@ import errno
 import gc
 import importlib
 import os
+import signal
 import sys
 from typing import Any, Final
 
@@ -122,7 +123,15 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     if "_HBTRACE_COMPLETE" in os.environ:
         cli.main(prog_name="hbtrace")  # click's shell completion: prints and ends
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not where `nohup` ignores it
+            signal.signal(number, _leave)
     sys.exit(run(sys.argv[1:]))
+
+
+def _leave(number: int, _: object) -> None:
+    """End by an exception, so that what is half-written is removed on the way out."""
+    raise SystemExit(128 + number)
 
 
 def run(arguments: list[str]) -> int:
