@@ -1,6 +1,6 @@
 """A file that is written whole or not at all, and what is written as it comes: a pipe, a device, standard output.
 
-Every writer of the project goes through here. Until a file is whole it is `NAME.xxxxxxxx.part` beside its target: a
+Every writer of the project goes through here. Until a file is whole it is `NAME.<random>.part` beside its target: a
 name of no other's, made new (no link is followed, no second writer shares it), and nobody else's to read. It is gone
 on every way out but one, SIGKILL, which leaves a trace that can be read up to its last batch.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import stat
 import sys
-import tempfile
 import weakref
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -20,6 +20,8 @@ from typing import BinaryIO, Final
 from hbtrace.errors import UsageError
 
 _DESCRIPTOR: Final = re.compile(r"/dev/(?:fd/(\d{1,6})|std(?:out|err))|/proc/self/fd/(\d{1,6})")
+_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Of a link O_EXCL makes an error, wherever it leads."""
 _LONGEST_STEM: Final = 50
 """Characters of the target's name in that of its part, which must not be too long where the target's is not."""
 
@@ -42,12 +44,14 @@ class OutFile:
         if self.straight:
             self.stream = _opened(path)
             return
-        descriptor, part = tempfile.mkstemp(
-            dir=self._target.parent, prefix=f"{self._target.name[:_LONGEST_STEM]}.", suffix=".part"
-        )
-        self._part = Path(part)
-        self._lost = weakref.finalize(self, _remove, self._part, os.getpid())
-        self.stream = os.fdopen(descriptor, "w+b")
+        part = self._target.with_name(f"{self._target.name[:_LONGEST_STEM]}.{secrets.token_hex(8)}.part")
+        self._lost = weakref.finalize(self, _remove, part, os.getpid())  # before it is there: a signal may come between
+        try:
+            self.stream = os.fdopen(os.open(part, _NEW, 0o600), "w+b")
+        except FileExistsError:  # another's, against all odds
+            self._lost.detach()
+            raise
+        self._part = part
 
     def keep(self) -> None:
         """It is whole: give it its name. Raises OSError, and UsageError if the name was taken meanwhile."""
