@@ -156,6 +156,8 @@ def run(arguments: list[str]) -> int:
         return _say(_sentence(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _say("interrupted", 130)
+    except MemoryError:  # pyarrow's, too
+        return _say("there is not enough memory for this; a part of the run, or a machine with more, may do", 3)
     except OSError as error:
         return _unwritten(error)
     except Exception as error:  # the last resort: a fault of ours gets its own exit code

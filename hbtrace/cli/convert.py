@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hbtrace.cli.extensions import engine_options, instead
+from hbtrace.cli.options import budget_option
 
 if TYPE_CHECKING:
     from hbtrace.importers.source import Source
@@ -24,6 +25,7 @@ Examples:
 @click.argument("src")
 @click.argument("dst")
 @click.option("-f", "--force", is_flag=True, help="Overwrite DST.")
+@budget_option
 @engine_options("convert")
 def command(src: str, dst: str, force: bool, **given: Any) -> None:
     """Convert the trace SRC to DST.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.arrow_ipc import ArrowIpc, newer, starts_stream
+from hbtrace.trace.budget import Budget
 from hbtrace.trace.input import Input, size_of
 from hbtrace.trace.jsonl import JsonLines
 from hbtrace.trace.jsontext import Unkept
@@ -89,15 +90,18 @@ class Trace:
         stream, self._input = self._input or self._open(), None
         self.rows = self.dropped_bytes = 0
         self.warnings = []
-        reader = (JsonLines if self.format == "jsonl" else ArrowIpc)(self.path, stream)
+        budget = Budget(self.path, stream.size or 0)
+        jsonl = self.format == "jsonl"
+        reader = JsonLines(self.path, stream) if jsonl else ArrowIpc(self.path, stream, budget)
         stopped = ""
         try:
             for batch in reader.batches():
+                budget.size = stream.size or stream.position
                 if not self.rows:
                     self._first(batch)
                 self.rows += batch.num_rows
                 stopped = why_stopped(batch) or stopped
-                yield batch
+                yield budget.marked(batch)
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
         except Unkept as error:
