@@ -33,7 +33,7 @@ def packed(path: Path, columns: dict[str, Any], batches: int = 1) -> str:
 
 
 def refused(path: str | Path, what: str) -> None:
-    with pytest.raises(TraceError, match=f"costs too much for its size: [0-9,]+ {what} in [0-9,]+ bytes of input; --bu"):
+    with pytest.raises(TraceError, match=f"costs too much for its size: [0-9,]+ {what} in [0-9,]+ bytes of input; --b"):
         list(Session(open_trace(path).batches()))
 
 
