@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import click
 
+from hbtrace.cli import interrupt
 from hbtrace.errors import HbtraceError
 from hbtrace.escape import harmless
 from hbtrace.words import did_you_mean
@@ -139,6 +140,7 @@ def run(arguments: list[str]) -> int:
 
     Not `cli.main`: that one ends with 1 when its reader goes away, and here 1 means that races were found.
     """
+    interrupt.forget()
     gc.set_threshold(50_000, 20, 20)  # a replay makes many small objects and hardly a cycle
     try:
         if not arguments:
@@ -162,6 +164,8 @@ def run(arguments: list[str]) -> int:
         return _unwritten(error)
     except Exception as error:  # the last resort: a fault of ours gets its own exit code
         return _fault(error)
+    if interrupt.asked() and result != 70:
+        return 130
     return result if isinstance(result, int) else 0
 
 

@@ -41,6 +41,7 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
     """Write the races of TRACE... as a baseline."""
     from hbtrace.cli.gate import load_suppressions, replay_settings
     from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.progress import watched
     from hbtrace.compare import baseline
     from hbtrace.compare.sides import check_filters, load_side
     from hbtrace.outfile import is_straight
@@ -50,7 +51,7 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
         raise UsageError(f"{output} exists; give -f to overwrite it (reasons in it are kept)")
     old = baseline.read(output) if there else None
     options = replay_settings(given, load_suppressions(given["suppressions"]), limit=1)
-    side = load_side(traces, options, allow_partial=given["allow_partial"])
+    side = load_side(traces, options, allow_partial=given["allow_partial"], see=watched)
     check_filters(options.filters, [side])
     made = baseline.make(side, old, folded=given["fold_layers"])
     warn(side.warnings)
@@ -81,6 +82,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings, today
     from hbtrace.cli.output import open_output
+    from hbtrace.cli.progress import watched
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare import baseline
     from hbtrace.compare.result import exit_code
@@ -91,7 +93,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     options = replay_settings(given | {"fold_layers": known.folded}, suppressions, limit=1)
     if given["prune"] and options.filters:
         raise UsageError("--prune with a filter would drop what the filter hides: give one or the other")
-    side = load_side(traces, options, allow_partial=given["allow_partial"])
+    side = load_side(traces, options, allow_partial=given["allow_partial"], see=watched)
     check_filters(options.filters, [side], known.races)
     result = baseline.check(known, side, today(), options.filters, given["fail_on"])
     result.heed(suppressions)

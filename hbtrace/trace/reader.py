@@ -57,6 +57,7 @@ class Trace:
         self._start = _position(source) if not isinstance(source, str | os.PathLike) else None
         self._taken = False
         self._input: Input | None = self._open()
+        self._reading: Input | None = None
         self.format = self._sniff(self._input)
         self.rows = 0
         self.dropped_bytes = 0
@@ -65,6 +66,16 @@ class Trace:
 
     kind = ""
     """No foreign log: what sources of a trace have (`hbtrace.importers.source`)."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of it, None for a pipe; known once it is read."""
+        return self._reading.size if self._reading is not None else None
+
+    @property
+    def share(self) -> float | None:
+        """How much of it was read, from 0 to 1; None where nobody knows."""
+        return self._reading.position / self.size if self._reading is not None and self.size else None
 
     @property
     def partial(self) -> bool:
@@ -88,6 +99,7 @@ class Trace:
         Memory stays bounded: no batch is kept.
         """
         stream, self._input = self._input or self._open(), None
+        self._reading = stream
         self.rows = self.dropped_bytes = 0
         self.warnings = []
         budget = Budget(self.path, stream.size or 0)
