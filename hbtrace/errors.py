@@ -27,7 +27,7 @@ class TraceError(HbtraceError):
         self.row = row
 
 
-class InterruptedRun(HbtraceError):
+class StoppedError(HbtraceError):
     """Ctrl-C ended it; the sentence says what was found so far."""
 
     exit_code = 130

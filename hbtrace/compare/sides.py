@@ -16,7 +16,7 @@ from hbtrace.compare.selection import RaceOfRun
 from hbtrace.compare.side_coverage import Worth
 from hbtrace.compare.unmatched import Unmatched, in_none
 from hbtrace.compare.workload import Key, Workload, workload_of
-from hbtrace.errors import InterruptedRun, TraceError, UsageError
+from hbtrace.errors import StoppedError, TraceError, UsageError
 from hbtrace.escape import as_text
 from hbtrace.importers.source import Source, open_source, pasted_reports
 from hbtrace.races.filters import Filters, is_id_of
@@ -127,12 +127,14 @@ def _left_out(place: str) -> list[str]:
     return [as_text(f"{first}: not read, for it is in a folder of {place}; '{every}' names such traces as well")]
 
 
-def load_side(places: Sequence[str], options: Options, *, allow_partial: bool, see: See = lambda source: source) -> Side:
+def load_side(
+    places: Sequence[str], options: Options, *, allow_partial: bool, see: See = lambda source: source
+) -> Side:
     """Analyze the runs of a side, one after the other; no trace and no report but one of each race is kept.
 
     A trace that several places name is one run. Raises TraceError for one that cannot be read, or only in part unless
     `allow_partial`, or holds no access at all, and UsageError for a place that names none. see: a look at each source;
-    one that it gives a `cut` was ended early: InterruptedRun, for half a side is no side.
+    one that it gives a `cut` was ended early: StoppedError, for half a side is no side.
     """
     side = Side(list(dict.fromkeys(path for place in places for path in traces_of(place))))
     for path in side.paths:
@@ -159,7 +161,7 @@ def _outcome(path: str, options: Options, see: See) -> Outcome:
     outcome = analyze_source(source, options)
     if cut := getattr(source, "cut", ""):
         ids = ", ".join(sorted(outcome.selection.ids.values()))
-        raise InterruptedRun(f"{cut}, nothing compared; distinct races until there: {ids or 'none'}")
+        raise StoppedError(f"{cut}, nothing compared; distinct races until there: {ids or 'none'}")
     return outcome
 
 
