@@ -129,6 +129,7 @@ class Accesses:
         self._changed: dict[int, int] = {}
         self._spaces = 0
         self._footprints = 0
+        self.followed = 0
         self._pieces = 0
         self._templates: list[Template] = []
         self._noted: set[tuple[int, bool]] = set()
@@ -405,6 +406,7 @@ class Accesses:
             if ident in seen:
                 return
             seen.add(ident)
+            self.followed += 1
             out.needs += (2 * ident,)
         if tensor is None:
             out.effects += ((diagnostics.TENSOR, f"tensor {ident}, root of a view", ident),)

@@ -146,6 +146,11 @@ class Kernel:
         """How many are remembered."""
         return sum(len(space.starts) for space in self._spaces.values())
 
+    @property
+    def known(self) -> int:
+        """The entries of all vector clocks."""
+        return sum(map(len, self._clocks.values())) + sum(map(len, self._slots.values()))
+
     def run(self, program: Program) -> list[Hit]:
         """Replay one chunk; the races in it, in order."""
         self._define(program)

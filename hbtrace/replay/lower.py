@@ -28,6 +28,8 @@ from hbtrace.trace.vocabulary import EVENTS, Event
 
 _CACHED_ACCESSES: Final = 1 << 16
 """Of interned templates, each template counting as one more."""
+_STEPS_BY_ACTORS: Final = 1 << 22
+"""A step can copy a clock, which has an entry an actor: where there are many a program ends early, to be weighed."""
 _CACHED_GRAPHS: Final = 64
 _CACHED_PICKS: Final = 64
 """Templates of graphs and kernels with the rows that were picked: each is as large as its graph."""
@@ -86,7 +88,7 @@ class Lowering(Definitions):
         last, problem = self._breach or (self._columns.length, "")
         for row, ev in enumerate(self._columns.strings("ev")[:last]):
             self._lower_row(row, ev)
-            if self._accesses.full:
+            if self._accesses.full or len(self._code) * len(self.names.actors) > _STEPS_BY_ACTORS:
                 yield self._take()
         if self._breach is not None:
             self.diagnostics.add(diagnostics.KEY, self._first + last, problem)
@@ -124,6 +126,11 @@ class Lowering(Definitions):
             self._graph_templates.clear()
             self._picked.clear()
             self._windows.forget_graphs()
+
+    @property
+    def followed(self) -> int:
+        """Links from views to their roots that were followed so far."""
+        return self._accesses.followed
 
     @property
     def templates(self) -> dict[int, Template]:

@@ -20,7 +20,7 @@ from hbtrace.replay.lower import Lowering
 from hbtrace.replay.program import PIECE, Program
 from hbtrace.replay.reports import Naming, Report
 from hbtrace.replay.settings import Settings
-from hbtrace.trace.budget import KEPT, VISITED
+from hbtrace.trace.budget import FOLLOWED, KEPT, KNOWN, VISITED
 
 
 @dataclass(slots=True)
@@ -102,6 +102,7 @@ class Session:
         for program in lowering.programs(batch):
             if self._observers:
                 out.programs.append(program)
+            lowering.budget.check(FOLLOWED, lowering.followed)
             lowering.budget.spend(VISITED, len(program.pieces) // PIECE)
             if self._clocks is not None:
                 out.orders.append(self._clocks.order(program))
@@ -112,6 +113,7 @@ class Session:
                 hits = self._kernel.run(program)
                 lowering.budget.spend(VISITED, self._kernel.visited - before)
                 lowering.budget.check(KEPT, self._kernel.cells)
+                lowering.budget.check(KNOWN, self._kernel.known)
                 out.hits += hits
                 out.reports += map(naming.report, hits)
         return out

@@ -39,6 +39,10 @@ VISITED: Final = Share("pieces to be visited", 5_000_000, 5)
 """Pieces of ranges, at each access that must look at them again."""
 KEPT: Final = Share("pieces that can still race", 250_000, 0.25)
 
+KNOWN: Final = Share("entries of vector clocks", 800_000, 0.4)
+"""What queues, threads and events know of each other: the square of their number."""
+FOLLOWED: Final = Share("links from views to their roots", 2_000_000, 1)
+
 
 @contextmanager
 def raised(times: int) -> Iterator[None]:

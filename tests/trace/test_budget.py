@@ -108,23 +108,25 @@ def test_pieces_that_are_visited_again_and_again(tmp_path: Path, monkeypatch: py
             refused(path, "pieces to be visited")
 
 
-def test_pieces_that_are_kept(tmp_path: Path) -> None:
-    trace = write(tmp_path / "a.jsonl", [*DEFINED, strided(3), *[{**strided(3), "backend": 1}]])
-    list(Session(open_trace(trace).batches()))
-    several = [strided(2**40 + k, rows=90_000) for k in range(3)]
-    trace = write(tmp_path / "b.jsonl", [*DEFINED, *several])
+def test_pieces_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hbtrace.replay.session.KEPT", Share("pieces that can still race", 1000, 0))
+    again = write(tmp_path / "a.jsonl", [*DEFINED, *[strided(3, rows=900)] * 5])
+    assert list(Session(open_trace(again).batches())) == []
+    trace = write(tmp_path / "b.jsonl", [*DEFINED, *[strided(2**40 + k, rows=500) for k in range(3)]])
     refused(trace, "pieces that can still race")
     with raised(2):
         assert list(Session(open_trace(trace).batches())) == []
 
 
-def test_what_unpacks_to_very_much(tmp_path: Path) -> None:
-    zeros = {"ev": ["note"] * 60_000, "what": pa.array(["x" * 1000] * 60_000)}
-    refused(packed(tmp_path / "a.arrows", zeros, batches=25), "(bytes when unpacked|rows)")
+def test_what_unpacks_to_very_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hbtrace.trace.arrow_ipc.UNPACKED", Share("bytes when unpacked", 200_000, 0))
+    same = {"ev": ["synchronize"] * 1000, "backend": [0] * 1000, "label": pa.array(["x" * 50] * 1000)}
+    assert len(list(open_trace(packed(tmp_path / "a.arrows", same, batches=2)))) == 2000
+    refused(packed(tmp_path / "b.arrows", same, batches=4), "bytes when unpacked")
 
 
 def test_events_in_memory_have_no_budget() -> None:
-    assert analyze_events([*DEFINED, *[strided(2**40 + k, rows=90_000) for k in range(3)]]).reports == []
+    assert analyze_events([*DEFINED, *[strided(2**40 + k, rows=500) for k in range(3)]]).reports == []
 
 
 @pytest.mark.parametrize("error", [MemoryError(), pa.ArrowMemoryError("malloc of size 8 failed")])
@@ -138,3 +140,52 @@ def test_no_memory_is_one_sentence(
     monkeypatch.setattr("hbtrace.replay.lower.Lowering.programs", fails)
     assert run(["analyze", str(trace)]) == 3
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_many_queues_know_of_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queues, threads, redefined backends: each knows all others, and that is counted before memory is full."""
+
+    monkeypatch.setattr("hbtrace.replay.session.KNOWN", Share("entries of vector clocks", 5000, 0))
+
+    def chain(count: int) -> list[dict[str, Any]]:
+        queues = [{"ev": "backend", "id": k, "name": f"Q{k}"} for k in range(count)]
+        work = [
+            row for k in range(count)
+            for row in ({"ev": "kernel", "backend": k, "writes": [{"buffer": 0, "size": 8}]},
+                        {"ev": "event_record", "backend": k, "event": k},
+                        {"ev": "event_wait", "backend": (k + 1) % count, "event": k})
+        ]  # fmt: skip
+        return [HUGE, *queues, *work]
+
+    list(Session(open_trace(write(tmp_path / "few.jsonl", chain(40))).batches()))
+    refused(write(tmp_path / "many.jsonl", chain(100)), "entries of vector clocks")
+    threads = [
+        row for t in range(150)
+        for row in ({"ev": "acquire", "thread": t, "object": "l"}, {"ev": "host_access", "thread": t,
+                    "writes": [{"buffer": 0, "size": 8}]}, {"ev": "release", "thread": t, "object": "l"})
+    ]  # fmt: skip
+    meta = {"ev": "meta", "version": 1, "threads": "ordered"}
+    refused(write(tmp_path / "threads.jsonl", [meta, HUGE, *threads]), "entries of vector clocks")
+    again = [
+        row for k in range(150)
+        for row in ({"ev": "backend", "id": 0, "name": "Q"}, {"ev": "kernel", "backend": 0,
+                    "writes": [{"buffer": 0, "size": 8}]}, {"ev": "synchronize", "backend": 0})
+    ]  # fmt: skip
+    refused(write(tmp_path / "again.jsonl", [HUGE, *again]), "entries of vector clocks")
+
+
+def test_chains_of_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hbtrace.replay.session.FOLLOWED", Share("links from views to their roots", 10_000, 0))
+
+    def chain(count: int) -> list[dict[str, Any]]:
+        views = [
+            row for k in range(1, count)
+            for row in ({**X, "id": k, "size": 8, "view_of": k - 1},
+                        {"ev": "kernel", "backend": 0, "reads": [{"tensor": k}]})
+        ]  # fmt: skip
+        return [*DEFINED, *views]
+
+    session = Session(open_trace(write(tmp_path / "few.jsonl", chain(100))).batches())
+    list(session)
+    assert session._lowering.followed == 99 * 100 // 2
+    refused(write(tmp_path / "many.jsonl", chain(150)), "links from views to their roots")
