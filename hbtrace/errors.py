@@ -27,7 +27,13 @@ class TraceError(HbtraceError):
         self.row = row
 
 
+class StoppedError(HbtraceError):
+    """Ctrl-C ended it; the sentence says what was found so far."""
+
+    exit_code = 130
+
+
 def worst(codes: Iterable[int]) -> int:
-    """Of several exit codes the one that counts: a fault of ours, what could not be read, wrong use, what could not be
-    judged, findings, none."""
-    return min(codes, key=(70, 3, 2, 4, 1, 0).index)
+    """Of several exit codes the one that counts: a fault of ours, an interruption, what could not be read, wrong use,
+    what could not be confirmed, what could not be judged, findings, none."""
+    return min(codes, key=(70, 130, 3, 2, 5, 4, 1, 0).index)

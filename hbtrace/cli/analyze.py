@@ -104,14 +104,14 @@ class PastedReports(NamedTuple):
 
 def _read(path: str, options: Options, form: str) -> Outcome | PastedReports:
     """Analyze one trace."""
-    from hbtrace.cli.progress import watched
+    from hbtrace.cli.progress import tell_races, watched
     from hbtrace.compare.outcome import analyze_source
     from hbtrace.importers.ggml_sanitize import summary_text
     from hbtrace.importers.source import open_source, pasted_reports
 
     pasted = pasted_reports(path)
     if pasted is None:
-        return analyze_source(watched(open_source(path)), options)
+        return analyze_source(watched(open_source(path)), options, tell_races())
     if form != "text":
         raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
     return PastedReports(path, summary_text(path, pasted))

@@ -65,6 +65,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     or not exercised, where that was asked for.
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings
+    from hbtrace.cli.progress import watched
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare.diff import diff
     from hbtrace.compare.result import exit_code
@@ -79,7 +80,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
         raise UsageError("standard input can be read only once")
     suppressions = load_suppressions(given["suppressions"])
     options = replay_settings(given, suppressions, limit=1)
-    sides = [load_side([place], options, allow_partial=given["allow_partial"]) for place in (base, head)]
+    sides = [load_side([place], options, allow_partial=given["allow_partial"], see=watched) for place in (base, head)]
     check_filters(options.filters, sides)
     result = diff(*sides, fail_on=given["fail_on"])
     result.heed(suppressions)

@@ -89,7 +89,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
         left = 0 if fixed.answers else fixed.before.races
     else:
         rules += _edges(given, before)
-        width = None if output == "-" else terminal_width(None)
+        width = None if output in ("-", "/dev/stdout") else terminal_width(None)
         found = whatif(batches, rules, settings, filters, before=before)
         warn([*source.warnings, *found.before.recording.warnings])
         _tell(report.document(found, trace) if json else report.render(found, trace, width), output)

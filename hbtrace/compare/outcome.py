@@ -150,14 +150,15 @@ def analyze(path: str, **options: Any) -> Outcome:
     return outcome
 
 
-def analyze_source(source: Source, options: Options) -> Outcome:
-    """As `analyze`, for what is open already; consequences only if they are asked for."""
+def analyze_source(source: Source, options: Options, tell: Callable[[Report], None] | None = None) -> Outcome:
+    """As `analyze`, for what is open already; consequences only if they are asked for. tell: the first report of each
+    distinct race, when it is found."""
     meter = Meter()
     judging = _Judging(source, options)
     session = Session(judging.batches(), options.settings, (meter, *judging.observers))
     checked = _CrossCheck(source)
     try:
-        selection = judging.select(checked.watch(session), session)
+        selection = judging.select(checked.watch(session if tell is None else _told(session, tell)), session)
     except TraceError as error:
         if error.row is None:
             raise
@@ -174,6 +175,15 @@ def analyze_source(source: Source, options: Options) -> Outcome:
         judge(meter),
         truncated=source.partial,
     )
+
+
+def _told(reports: Iterable[Report], tell: Callable[[Report], None]) -> Iterator[Report]:
+    seen = set()
+    for report in reports:
+        if report.signature not in seen:
+            seen.add(report.signature)
+            tell(report)
+        yield report
 
 
 RECORDED_BYTES: Final = 96 << 20

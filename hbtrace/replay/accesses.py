@@ -23,7 +23,7 @@ from hbtrace.replay.program import Program, Shape
 from hbtrace.trace.columns import ABSENT, Range
 
 MAX_PIECES: Final = 1 << 17
-"""Separate pieces of one strided range; beyond, its span is taken as one piece and marked approx."""
+"""Separate pieces of an event's ranges together; beyond, each range's span is one piece and marked approx."""
 
 _LOWEST: Final = -(2**63)
 _HIGHEST: Final = 2**63 - 1
@@ -58,6 +58,8 @@ class Resolved:
     """Whether it may be wider than what was touched; None: as the range says."""
     touches: bool = False
     """Whether there are bytes there, of a live buffer or a dead one, left out or not."""
+    dense: bool = False
+    """There were too many pieces: it is their span."""
 
 
 class Template:
@@ -127,6 +129,7 @@ class Accesses:
         self._changed: dict[int, int] = {}
         self._spaces = 0
         self._footprints = 0
+        self.followed = 0
         self._pieces = 0
         self._templates: list[Template] = []
         self._noted: set[tuple[int, bool]] = set()
@@ -227,7 +230,7 @@ class Accesses:
     def _refresh(self, template: Template, row: int) -> None:
         since, changed = template.generation, self._changed
         if since < 0:
-            template.resolved = [self._resolve(r, row) for _, r in template.accesses]
+            template.resolved = self._resolve_all(template, row)
             template.roots = [-1] * len(template.accesses)
             self._note_roots(template, range(len(template.accesses)), row)
         elif any(changed.get(key, 0) > since for key in template.needs):
@@ -237,7 +240,9 @@ class Accesses:
                 if any(changed.get(key, 0) > since for key in old.needs)
             ]
             for number in numbers:
-                template.resolved[number] = self._resolve(template.accesses[number][1], row)
+                template.resolved[number] = self._resolve(template.accesses[number][1], row, MAX_PIECES)
+            if sum(map(_spread, template.resolved)) > MAX_PIECES or any(r.dense for r in template.resolved):
+                template.resolved = self._resolve_all(template, row)
             self._note_roots(template, numbers, row)
         else:
             template.generation = self._generation
@@ -272,27 +277,40 @@ class Accesses:
         reads = (root for root, (write, _) in zip(template.roots, template.accesses, strict=True) if not write)
         template.read_roots = frozenset(reads) - {-1}
 
-    def _resolve(self, asked: Range, row: int) -> Resolved:
-        """Section 2's ranges with the fine print of section 9: where the bytes are, in the order told there."""
+    def _resolve_all(self, template: Template, row: int) -> list[Resolved]:
+        """All of its accesses; where they have too many pieces together, each range as its span."""
+        found, left = [], MAX_PIECES
+        for _, asked in template.accesses:
+            found.append(resolved := self._resolve(asked, row, max(1, left)))
+            if resolved.dense:
+                return [self._resolve(asked, row, 1) for _, asked in template.accesses]
+            left -= _spread(resolved)
+        return found
+
+    def _resolve(self, asked: Range, row: int, limit: int) -> Resolved:
+        """Section 2's ranges with the fine print of section 9: where the bytes are, in the order told there.
+
+        limit: pieces; of more the span is taken.
+        """
         out = Resolved()
         place = self._place(asked, row, out)
         if place is None:
             return out
         out.buffer, base, end = place
-        self._fill(out, out.buffer, base, end, asked)
+        self._fill(out, out.buffer, base, end, asked, limit)
         if self.skips(out.buffer):
             out.touches |= bool(out.pieces)
             out.effects, out.pieces = (), ()
         return out
 
-    def _fill(self, out: Resolved, buffer: Buffer, base: int, end: int | None, asked: Range) -> None:
+    def _fill(self, out: Resolved, buffer: Buffer, base: int, end: int | None, asked: Range, limit: int) -> None:
         """Fill in the bytes of a range in a buffer, and whom they name."""
         if asked.by != -1:
             if asked.picked is None:  # the event does not say which rows: somewhere in the tensor
                 out.approx, asked = True, asked._replace(offset=0, size=ABSENT)
             else:
                 out.approx = False
-                self._pick(out, buffer, base + asked.offset, asked)
+                self._pick(out, buffer, base + asked.offset, asked, limit)
                 if out.pieces or out.touches:
                     self._name_roots(asked.tensor, out)
                 return
@@ -310,7 +328,7 @@ class Accesses:
             out.touches = True
             out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
         else:
-            self._cut(out, buffer, lo, size, rows, stride)
+            self._cut(out, buffer, lo, size, (rows, stride), limit)
         if asked.tensor != -1 and (out.pieces or buffer.dead):
             self._name_roots(asked.tensor, out)
 
@@ -341,8 +359,9 @@ class Accesses:
             self._own[ident] = Buffer(-1, space, touched=Touched())
         return self._own[ident]
 
-    def _cut(self, out: Resolved, buffer: Buffer, lo: int, size: int, rows: int, stride: int) -> None:
-        """Fill in the pieces, cut to the buffer."""
+    def _cut(self, out: Resolved, buffer: Buffer, lo: int, size: int, spread: tuple[int, int], limit: int) -> None:
+        """Fill in the pieces, cut to the buffer. spread: rows and stride."""
+        rows, stride = spread
         least, most = (_LOWEST, _HIGHEST) if buffer.size is None else (0, buffer.size)
         hi = lo + (rows - 1) * stride + size
         if lo < least or hi > most:
@@ -352,15 +371,15 @@ class Accesses:
             rows, size = 1, hi - lo  # the pieces meet: one span, exactly
         first = max(0, (least - lo - size) // stride + 1) if rows > 1 else 0
         last = min(rows - 1, (most - lo - 1) // stride) if rows > 1 else 0
-        if last - first >= MAX_PIECES:
+        if last - first >= limit:
             out.effects += ((diagnostics.DENSE, f"{rows} pieces", 0),)
-            out.approx = True
+            out.approx = out.dense = True
             lo, size, first, last = lo + first * stride, (last - first) * stride + size, 0, 0
         spans = ((lo + k * stride, lo + k * stride + size) for k in range(first, last + 1))
         cut = ((max(start, least), min(end, most)) for start, end in spans)
         out.pieces = tuple((buffer.space, start, end) for start, end in cut if start < end)
 
-    def _pick(self, out: Resolved, buffer: Buffer, base: int, asked: Range) -> None:
+    def _pick(self, out: Resolved, buffer: Buffer, base: int, asked: Range, limit: int) -> None:
         """The rows that an index named: of each `size` bytes, `pitch` apart (contract, section 10)."""
         if not anything_picked(asked):
             return
@@ -369,10 +388,10 @@ class Accesses:
             out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
             return
         least, most = (_LOWEST, _HIGHEST) if buffer.size is None else (0, buffer.size)
-        found = rows_between(asked, base, least, most, MAX_PIECES)
+        found = rows_between(asked, base, least, most, limit)
         if found.dense:
             out.effects += ((diagnostics.DENSE, "rows that were picked", 0),)
-            out.approx = True
+            out.approx = out.dense = True
         if found.outside is not None:
             lo, hi = found.outside
             detail = f"[{lo}, {hi}) of buffer {buffer.ident}, which is [0, {buffer.size})"
@@ -387,6 +406,7 @@ class Accesses:
             if ident in seen:
                 return
             seen.add(ident)
+            self.followed += 1
             out.needs += (2 * ident,)
         if tensor is None:
             out.effects += ((diagnostics.TENSOR, f"tensor {ident}, root of a view", ident),)
@@ -422,3 +442,8 @@ class Accesses:
         program.pieces.extend(array("q", [value for piece in pieces for value in piece]))
         program.bounds.append(len(program.pieces))
         return number
+
+
+def _spread(resolved: Resolved) -> int:
+    """Its pieces, if there are several: one is its span already."""
+    return len(resolved.pieces) if len(resolved.pieces) > 1 else 0

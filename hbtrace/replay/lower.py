@@ -22,10 +22,14 @@ from hbtrace.replay.objects import Backend, Buffer
 from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
 from hbtrace.replay.settings import Settings
 from hbtrace.replay.windows import Windows
+from hbtrace.trace.budget import Budget
 from hbtrace.trace.columns import Run
 from hbtrace.trace.vocabulary import EVENTS, Event
 
-_CACHED_TEMPLATES: Final = 1 << 15
+_CACHED_ACCESSES: Final = 1 << 16
+"""Of interned templates, each template counting as one more."""
+_STEPS_BY_ACTORS: Final = 1 << 22
+"""A step can copy a clock, which has an entry an actor: where there are many a program ends early, to be weighed."""
 _CACHED_GRAPHS: Final = 64
 _CACHED_PICKS: Final = 64
 """Templates of graphs and kernels with the rows that were picked: each is as large as its graph."""
@@ -57,6 +61,9 @@ class Lowering(Definitions):
         self._free_slots: list[int] = []
         self._slot_count = 0
         self._interned: dict[tuple[bytes, bytes], Template] = {}
+        self._interned_size = 0
+        self.budget = Budget()
+        """Of the trace: what it may cost."""
         self._picked: dict[tuple[Template, tuple[tuple[int, tuple[Run, ...]], ...]], Template] = {}
         self._buffer_template = Template([])
         self._code: list[int] = []
@@ -76,11 +83,12 @@ class Lowering(Definitions):
     def programs(self, batch: pa.RecordBatch) -> Iterator[Program]:
         """The program of the next batch, in as many parts as it takes to keep the footprints in hand few."""
         self._load(batch)
+        self.budget.follow(batch)
         self._templates = {}
         last, problem = self._breach or (self._columns.length, "")
         for row, ev in enumerate(self._columns.strings("ev")[:last]):
             self._lower_row(row, ev)
-            if self._accesses.full:
+            if self._accesses.full or len(self._code) * len(self.names.actors) > _STEPS_BY_ACTORS:
                 yield self._take()
         if self._breach is not None:
             self.diagnostics.add(diagnostics.KEY, self._first + last, problem)
@@ -111,12 +119,18 @@ class Lowering(Definitions):
 
     def _bound_caches(self) -> None:
         """Interned templates are made again on demand."""
-        if len(self._interned) > _CACHED_TEMPLATES:
+        if self._interned_size > _CACHED_ACCESSES:
             self._interned.clear()
+            self._interned_size = 0
         if len(self._graph_templates) > _CACHED_GRAPHS:
             self._graph_templates.clear()
             self._picked.clear()
             self._windows.forget_graphs()
+
+    @property
+    def followed(self) -> int:
+        """Links from views to their roots that were followed so far."""
+        return self._accesses.followed
 
     @property
     def templates(self) -> dict[int, Template]:
@@ -146,6 +160,7 @@ class Lowering(Definitions):
             accesses = [] if reads is None else [(READS, r) for r in lists(reads).get(row)]
             accesses += [] if writes is None else [(WRITES, r) for r in lists(writes).get(row)]
             found = self._interned[key] = Template(accesses)
+            self._interned_size += 1 + len(accesses)
         if found.chosen:
             found = self._with_picked(found, row)
         at = self._first + row
