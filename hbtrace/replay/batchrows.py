@@ -5,9 +5,8 @@ The lowest of the lowering's three layers: it reads, `definitions.py` keeps what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hbtrace.replay import diagnostics
@@ -42,7 +41,6 @@ class BatchRows:
         self._backend_id = columns.ints("backend", -1)
         self._buffer_id = columns.ints("buffer", -1)
         self._ranges: dict[str, Ranges] = {}
-        self._needed = _Needed(self)
         self._breach: tuple[int, str] | None
         self._value_findings(batch)
         self.exercise.label(columns.pairs("ev", "label"))
@@ -77,29 +75,28 @@ class BatchRows:
         """Not so a `meta` that is not the first event, and nor do its keys and values."""
         return not self._first + row or self._columns.strings("ev")[row] != "meta"
 
-    def presence(self, key: str) -> tuple[Sequence[Any], Any]:
-        """A column by row, and what stands in it where the key is absent."""
-        kind = COLUMNS[key]
+    def _lacking(self) -> dict[int, str]:
+        """Rows that lack a key which their event cannot do without, each with the first such key."""
+        found: dict[int, str] = {}
+        for ev, rows in self._columns.rows_by_event().items():
+            for key in EVENTS[ev].needs if ev in EVENTS else ():
+                for row in rows[self._absent(key, rows)].tolist():
+                    found.setdefault(row, key)
+        return found
+
+    def _absent(self, key: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these rows have no value of a key; of an id, -1 is none."""
+        kind, columns = COLUMNS[key], self._columns
         if kind == STR:
-            return self._columns.strings(key), None
+            words = columns.strings(key)
+            return np.array([words[row] is None for row in rows.tolist()], dtype=bool)
         if kind == RANGE:
-            return self._list(key).present or [True] * self._columns.length, False
+            present = self._list(key).present
+            return ~np.array(present, dtype=bool)[rows]
         absent = ABSENT if kind == INT else -1
-        return self._columns.ints(key, absent), absent
+        return columns.numbers(key, absent)[rows] == absent
 
     def _known(self, ev: str, key: str, row: int) -> str | None:
         """A value of a named set; an unknown one is as absent."""
         value = self._columns.strings(key)[row]
         return value if value in SETS[ev, key] else None
-
-
-class _Needed(dict[str, list[tuple[str, Sequence[Any], Any]]]):
-    """By event, the keys that its rows cannot do without: each with its column and what stands there for none."""
-
-    def __init__(self, rows: BatchRows) -> None:
-        super().__init__()
-        self._rows = rows
-
-    def __missing__(self, ev: str) -> list[tuple[str, Sequence[Any], Any]]:
-        self[ev] = found = [(key, *self._rows.presence(key)) for key in EVENTS[ev].needs]
-        return found

@@ -61,7 +61,9 @@ class Lowering(Definitions):
         self._buffer_template = Template([])
         self._code: list[int] = []
         self._templates: dict[int, Template] = {}
-        self._handlers = {ev: self._handler(ev, event) for ev, event in EVENTS.items()}
+        self._handlers: dict[str | None, Callable[[int], None]] = {
+            ev: self._handler(ev, event) for ev, event in EVENTS.items()
+        }
 
     def _handler(self, ev: str, event: Event) -> Callable[[int], None]:
         """What lowers an event's rows: a method of its name, or the one for its kind of work."""
@@ -78,25 +80,23 @@ class Lowering(Definitions):
         self._load(batch)
         self._templates = {}
         last, problem = self._breach or (self._columns.length, "")
-        for row, ev in enumerate(self._columns.strings("ev")[:last]):
-            self._lower_row(row, ev)
-            if self._accesses.full:
+        lacking, accesses = self._lacking(), self._accesses
+        evs = self._columns.strings("ev")[:last]
+        for row, handler in enumerate(map(self._handlers.get, evs)):
+            if handler is None or row in lacking:
+                self._skip(row, evs[row], lacking.get(row))
+                continue
+            handler(row)
+            if accesses.full:
                 yield self._take()
         if self._breach is not None:
             self.diagnostics.add(diagnostics.KEY, self._first + last, problem)
         yield self._end()
 
-    def _lower_row(self, row: int, ev: str | None) -> None:
-        handler = self._handlers.get(ev or "")
-        if handler is None:
-            detail = f"unknown event `{ev}`" if ev else "no `ev`"
-            self.diagnostics.add(diagnostics.SKIPPED, self._first + row, detail)
-            return
-        for key, values, absent in self._needed[ev or ""]:
-            if values[row] == absent:
-                self.diagnostics.add(diagnostics.SKIPPED, self._first + row, f"`{ev}` lacks `{key}`")
-                return
-        handler(row)
+    def _skip(self, row: int, ev: str | None, lacks: str | None) -> None:
+        """A row that cannot be replayed, and why."""
+        detail = f"`{ev}` lacks `{lacks}`" if lacks else f"unknown event `{ev}`" if ev else "no `ev`"
+        self.diagnostics.add(diagnostics.SKIPPED, self._first + row, detail)
 
     def _end(self) -> Program:
         self.rows += self._columns.length

@@ -61,7 +61,8 @@ class Ranges:
 
     def key(self, row: int) -> bytes:
         """Bytes that are equal for equal lists."""
-        return self._bytes[self._places[row] : self._places[row + 1]] + self._mark
+        key = self._bytes[self._places[row] : self._places[row + 1]]
+        return key + self._mark if self._mark else key
 
     def matrix(self, row: int) -> npt.NDArray[np.int64]:
         """The ranges of a row, a line each, in the order of `Range`."""
@@ -158,7 +159,7 @@ class Columns:
         words = [None, *column.dictionary.to_pylist()]
         numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
         codes = np.array([numbers[word] for word in words])[_integers(column.indices, -1) + 1]
-        order = np.argsort(codes, kind="stable")
+        order = np.argsort(codes.astype(np.int16) if len(numbers) < 1 << 15 else codes, kind="stable")  # by radix
         parts = np.split(order, np.searchsorted(codes[order], np.arange(1, len(numbers))))
         return {word: rows for word, rows in zip(numbers, parts, strict=True) if rows.size}
 
