@@ -40,23 +40,12 @@ class BatchRows:
         self._thread = columns.ints("thread", 0)
         self._backend_id = columns.ints("backend", -1)
         self._buffer_id = columns.ints("buffer", -1)
-        self._ranges: dict[str, Ranges] = {}
+        self._lists = _Lists(columns)
         self._breach: tuple[int, str] | None
         self._value_findings(batch)
         self.exercise.label(columns.pairs("ev", "label"))
         self.exercise.splits.update(columns.distinct("split"))
         self.exercise.ubatch_numbers.update(columns.distinct("ubatch"))
-
-    def _list(self, name: str) -> Ranges:
-        found = self._ranges.get(name)
-        if found is None:
-            columns = self._columns
-            if name == OWN:
-                found = columns.own()
-            else:
-                found = columns.single(name) if COLUMNS[name] == RANGE else columns.ranges(name)
-            self._ranges[name] = found
-        return found
 
     def _value_findings(self, batch: pa.RecordBatch) -> None:
         for row, problem in value_problems(batch):
@@ -89,14 +78,31 @@ class BatchRows:
         kind, columns = COLUMNS[key], self._columns
         if kind == STR:
             words = columns.strings(key)
-            return np.array([words[row] is None for row in rows.tolist()], dtype=bool)
+            return np.array([words[row] is None for row in rows.tolist()])
         if kind == RANGE:
-            present = self._list(key).present
-            return ~np.array(present, dtype=bool)[rows]
+            return np.logical_not(np.array(self._lists[key].present, dtype=bool)[rows])
         absent = ABSENT if kind == INT else -1
-        return columns.numbers(key, absent)[rows] == absent
+        values = columns.numbers(key, absent)
+        return values[rows] == absent
 
     def _known(self, ev: str, key: str, row: int) -> str | None:
         """A value of a named set; an unknown one is as absent."""
         value = self._columns.strings(key)[row]
         return value if value in SETS[ev, key] else None
+
+
+class _Lists(dict[str, Ranges]):
+    """The ranges that rows of a batch list, by where (`Event.reads`, `Event.writes`); made on first use."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__()
+        self._columns = columns
+
+    def __missing__(self, name: str) -> Ranges:
+        columns = self._columns
+        if name == OWN:
+            found = columns.own()
+        else:
+            found = columns.single(name) if COLUMNS[name] == RANGE else columns.ranges(name)
+        self[name] = found
+        return found

@@ -138,13 +138,14 @@ class Lowering(Definitions):
 
     def _template(self, row: int, event: Event) -> Template:
         """The template of the ranges that an event lists, reads before writes, brought up to date."""
-        reads, writes = event.reads, event.writes
-        lists = self._list
-        key = b"" if reads is None else lists(reads).key(row), b"" if writes is None else lists(writes).key(row)
+        lists = self._lists
+        reads = None if event.reads is None else lists[event.reads]
+        writes = None if event.writes is None else lists[event.writes]
+        key = b"" if reads is None else reads.key(row), b"" if writes is None else writes.key(row)
         found = self._interned.get(key)
         if found is None:
-            accesses = [] if reads is None else [(READS, r) for r in lists(reads).get(row)]
-            accesses += [] if writes is None else [(WRITES, r) for r in lists(writes).get(row)]
+            accesses = [] if reads is None else [(READS, r) for r in reads.get(row)]
+            accesses += [] if writes is None else [(WRITES, r) for r in writes.get(row)]
             found = self._interned[key] = Template(accesses)
         if found.chosen:
             found = self._with_picked(found, row)
@@ -252,7 +253,8 @@ class Lowering(Definitions):
         template = self._template(row, event)
         self._note_issue(event, template, row)
         self._queued(row, queue, self._accesses.footprint(template))
-        self._settle(row, queue)
+        if queue.synchronous:
+            self._settle(row, queue)
 
     def _note_issue(self, event: Event, template: Template, row: int) -> None:
         """Count work for coverage; what carries bytes may write what the host wrote before it was mended."""

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hbtrace.trace.vocabulary import EVENTS
 
@@ -146,12 +147,12 @@ class Columns:
         columns = self.batch.column(one), self.batch.column(other)
         words = [[None, *column.dictionary.to_pylist()] for column in columns]
         numbers = [_integers(column.indices, -1) + 1 for column in columns]
-        found = np.unique(numbers[0] * len(words[1]) + numbers[1]).tolist()
+        found = pc.unique(pa.array(numbers[0] * len(words[1]) + numbers[1])).to_pylist()
         return {(words[0][pair // len(words[1])], words[1][pair % len(words[1])]) for pair in found}
 
     def distinct(self, name: str) -> set[int]:
         """The values that an integer column has, -1 for absent ones."""
-        return set(np.unique(self.numbers(name, -1)).tolist())
+        return set(pc.unique(pa.array(self.numbers(name, -1))).to_pylist())  # numpy's own sorts
 
     def rows_by_event(self) -> dict[str | None, npt.NDArray[np.int64]]:
         """The rows of each event, in order. A dictionary may hold a word twice, or one that no row has."""
