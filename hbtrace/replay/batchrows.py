@@ -76,14 +76,16 @@ class BatchRows:
     def _absent(self, key: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Which of these rows have no value of a key; of an id, -1 is none."""
         kind, columns = COLUMNS[key], self._columns
+        found: npt.NDArray[np.bool_]
         if kind == STR:
             words = columns.strings(key)
-            return np.array([words[row] is None for row in rows.tolist()])
-        if kind == RANGE:
-            return np.logical_not(np.array(self._lists[key].present, dtype=bool)[rows])
-        absent = ABSENT if kind == INT else -1
-        values = columns.numbers(key, absent)
-        return values[rows] == absent
+            found = np.array([words[row] is None for row in rows.tolist()])
+        elif kind == RANGE:
+            found = ~np.array(self._lists[key].present, dtype=bool)[rows]
+        else:
+            absent = ABSENT if kind == INT else -1
+            found = columns.numbers(key, absent)[rows] == absent
+        return found
 
     def _known(self, ev: str, key: str, row: int) -> str | None:
         """A value of a named set; an unknown one is as absent."""
