@@ -6,11 +6,10 @@ ubatch, and a graph that is rebuilt each time so that the reuse path never runs.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -47,7 +46,7 @@ class Meter(Observer):
     def __init__(self) -> None:
         self.exercise = Exercise()
         self.windows = self.open_windows = 0
-        self.events: dict[str, int] = {}
+        self.events: Counter[str] = Counter()
         self.phases: dict[str, int] = {}
         self.reports = self.hidden = 0
         self.late = False
@@ -155,10 +154,8 @@ class Meter(Observer):
                 self.exerciser.feed(event)
 
     def _markers(self, replayed: Replayed, columns: Columns, evs: list[str | None]) -> None:
-        names, counts = np.unique(np.array([ev or "" for ev in evs], dtype=object).astype(str), return_counts=True)
-        found = dict(zip(names.tolist(), counts.tolist(), strict=True))
-        for ev, count in found.items():
-            self.events[ev] = self.events.get(ev, 0) + count
+        found = Counter(ev or "" for ev in evs)
+        self.events.update(found)
         if "ubatch" in found:
             for ev, phase in zip(evs, columns.strings("phase"), strict=True):
                 if ev == "ubatch" and phase is not None:

@@ -67,7 +67,7 @@ class Template:
 
     __slots__ = (
         "_nodes", "accesses", "approx", "chosen", "effects", "footprints", "generation", "issued", "needs", "origins",
-        "parts", "read_roots", "resolved", "roots", "touches", "touching",
+        "parts", "read_roots", "resolved", "roots", "touching",
     )  # fmt: skip
 
     def __init__(self, accesses: list[tuple[bool, Range]], origins: list[Origin] | None = None) -> None:
@@ -81,7 +81,6 @@ class Template:
         """The id of each access's root tensor, -1 for bytes of no tensor."""
         self.read_roots: frozenset[int] = frozenset()
         self.issued = -1
-        self.touches = False
         self.resolved: list[Resolved] = []
         self.generation = -1
         self.needs: frozenset[int] = frozenset()
@@ -131,6 +130,8 @@ class Accesses:
         self._footprints = 0
         self.followed = 0
         self._pieces = 0
+        self.full = False
+        """Whether the footprints given out are more than is to be kept: then a program should end here."""
         self._templates: list[Template] = []
         self._noted: set[tuple[int, bool]] = set()
         """Roots, and whether it is a write, of which `meets` has nothing more to say."""
@@ -170,8 +171,6 @@ class Accesses:
         """Bring a template up to date for its use in `row`, and count what that use meets."""
         if template.generation != self._generation:
             self._refresh(template, row)
-        if template.touches:
-            self._exercise.touched = True
         for kind, detail, ident in template.effects:
             self._diagnostics.add(kind, row, detail, ident)
         for touched, (_, lo, hi) in template.touching:
@@ -208,17 +207,13 @@ class Accesses:
         """A footprint that is no template's: access number 0 over these pieces."""
         return self._emit([(space, lo, hi, 0, write) for space, lo, hi in pieces])
 
-    @property
-    def full(self) -> bool:
-        """Whether the footprints given out are more than is to be kept: then a program should end here."""
-        return self._pieces > _FOOTPRINT_BUDGET
-
     def take_program(self) -> Program:
         """The program so far; a new one begins."""
         program, self.program = self.program, Program()
         if self.full:
             self.program.forget_footprints = True
             self._footprints = self._pieces = 0
+            self.full = False
             for template in self._templates:
                 template.footprints.clear()
                 template.parts.clear()
@@ -252,7 +247,7 @@ class Accesses:
         template.parts.clear()
         template.needs = frozenset(key for r in resolved for key in r.needs)
         template.effects = [effect for r in resolved for effect in r.effects]
-        template.touches = any(r.touches or r.pieces for r in resolved)
+        self._exercise.touched |= any(r.touches or r.pieces for r in resolved)
         template.approx = [
             bool(a.approx) if r.approx is None else r.approx
             for (_, a), r in zip(template.accesses, resolved, strict=True)
@@ -418,7 +413,7 @@ class Accesses:
         if found is None:
             if not template.footprints:
                 self._templates.append(template)
-                self._pieces += _TEMPLATE_COST
+                self._weigh(_TEMPLATE_COST)
             found = self._emit(
                 [
                     (space, lo, hi, n, template.accesses[n][0])
@@ -431,13 +426,17 @@ class Accesses:
             template.footprints[key] = found
         return found
 
+    def _weigh(self, pieces: int) -> None:
+        self._pieces += pieces
+        self.full = self._pieces > _FOOTPRINT_BUDGET
+
     def _emit(self, pieces: list[tuple[int, int, int, int, bool]]) -> int:
         if not pieces:
             return -1
         program = self.program
         number = self._footprints
         self._footprints += 1
-        self._pieces += len(pieces)
+        self._weigh(len(pieces))
         program.footprints.append(number)
         program.pieces.extend(array("q", [value for piece in pieces for value in piece]))
         program.bounds.append(len(program.pieces))

@@ -68,7 +68,9 @@ class Lowering(Definitions):
         self._buffer_template = Template([])
         self._code: list[int] = []
         self._templates: dict[int, Template] = {}
-        self._handlers = {ev: self._handler(ev, event) for ev, event in EVENTS.items()}
+        self._handlers: dict[str | None, Callable[[int], None]] = {
+            ev: self._handler(ev, event) for ev, event in EVENTS.items()
+        }
 
     def _handler(self, ev: str, event: Event) -> Callable[[int], None]:
         """What lowers an event's rows: a method of its name, or the one for its kind of work."""
@@ -86,25 +88,23 @@ class Lowering(Definitions):
         self.budget.follow(batch)
         self._templates = {}
         last, problem = self._breach or (self._columns.length, "")
-        for row, ev in enumerate(self._columns.strings("ev")[:last]):
-            self._lower_row(row, ev)
-            if self._accesses.full or len(self._code) * len(self.names.actors) > _STEPS_BY_ACTORS:
+        lacking, accesses = self._lacking(), self._accesses
+        evs = self._columns.strings("ev")[:last]
+        for row, handler in enumerate(map(self._handlers.get, evs)):
+            if handler is None or row in lacking:
+                self._skip(row, evs[row], lacking.get(row))
+                continue
+            handler(row)
+            if accesses.full or len(self._code) * len(self.names.actors) > _STEPS_BY_ACTORS:
                 yield self._take()
         if self._breach is not None:
             self.diagnostics.add(diagnostics.KEY, self._first + last, problem)
         yield self._end()
 
-    def _lower_row(self, row: int, ev: str | None) -> None:
-        handler = self._handlers.get(ev or "")
-        if handler is None:
-            detail = f"unknown event `{ev}`" if ev else "no `ev`"
-            self.diagnostics.add(diagnostics.SKIPPED, self._first + row, detail)
-            return
-        for key, values, absent in self._needed[ev or ""]:
-            if values[row] == absent:
-                self.diagnostics.add(diagnostics.SKIPPED, self._first + row, f"`{ev}` lacks `{key}`")
-                return
-        handler(row)
+    def _skip(self, row: int, ev: str | None, lacks: str | None) -> None:
+        """A row that cannot be replayed, and why."""
+        detail = f"`{ev}` lacks `{lacks}`" if lacks else f"unknown event `{ev}`" if ev else "no `ev`"
+        self.diagnostics.add(diagnostics.SKIPPED, self._first + row, detail)
 
     def _end(self) -> Program:
         self.rows += self._columns.length
@@ -152,13 +152,14 @@ class Lowering(Definitions):
 
     def _template(self, row: int, event: Event) -> Template:
         """The template of the ranges that an event lists, reads before writes, brought up to date."""
-        reads, writes = event.reads, event.writes
-        lists = self._list
-        key = b"" if reads is None else lists(reads).key(row), b"" if writes is None else lists(writes).key(row)
+        lists = self._lists
+        reads = None if event.reads is None else lists[event.reads]
+        writes = None if event.writes is None else lists[event.writes]
+        key = b"" if reads is None else reads.key(row), b"" if writes is None else writes.key(row)
         found = self._interned.get(key)
         if found is None:
-            accesses = [] if reads is None else [(READS, r) for r in lists(reads).get(row)]
-            accesses += [] if writes is None else [(WRITES, r) for r in lists(writes).get(row)]
+            accesses = [] if reads is None else [(READS, r) for r in reads.get(row)]
+            accesses += [] if writes is None else [(WRITES, r) for r in writes.get(row)]
             found = self._interned[key] = Template(accesses)
             self._interned_size += 1 + len(accesses)
         if found.chosen:
@@ -267,7 +268,8 @@ class Lowering(Definitions):
         template = self._template(row, event)
         self._note_issue(event, template, row)
         self._queued(row, queue, self._accesses.footprint(template))
-        self._settle(row, queue)
+        if queue.synchronous:
+            self._settle(row, queue)
 
     def _note_issue(self, event: Event, template: Template, row: int) -> None:
         """Count work for coverage; what carries bytes may write what the host wrote before it was mended."""

@@ -22,6 +22,8 @@ Signature = tuple[str, str, str, str | None, str, str, str | None, str]
 KINDS: Final[tuple[Kind, ...]] = ("read-after-write", "write-after-write", "write-after-read")
 """By the kernel's number."""
 
+_NOWHERE: Final = (None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Access:
@@ -82,7 +84,8 @@ class Naming:
         self._lowering = lowering
         self._fold = fold
         self._calls: dict[int, Call] = {}
-        self._sides: dict[tuple[int, int], tuple[str | None, int, str | None, int, str]] = {}
+        self._accesses: dict[tuple[int, int, Mode, int, int], Access] = {}
+        """Those named since the last `keep`: an access that races often is one object."""
         self._simple: dict[str, str] = {}
         self._known_places: dict[tuple[int, int], str | None] = {}
 
@@ -91,7 +94,7 @@ class Naming:
         first = self._lowering.first_row
         calls = self._calls
         self._calls = {row: self._lowering.call(row) if row >= first else calls[row] for row in rows}
-        self._sides.clear()
+        self._accesses.clear()
         self._known_places.clear()
         self._lowering.names.forget_before(min(rows, default=self._lowering.rows))
 
@@ -119,22 +122,21 @@ class Naming:
             current.label,
         )
         places = self._places(earlier, earlier_call.template, current, current_call.template)
-        canonical = (
-            *signature[:3],
-            _known_by(signature[3], places[0]),
-            *signature[4:6],
-            _known_by(signature[6], places[1]),
-            signature[7],
-        )
+        canonical = signature
+        if places != _NOWHERE:
+            roots = _known_by(signature[3], places[0]), _known_by(signature[6], places[1])
+            canonical = (*signature[:3], roots[0], *signature[4:6], roots[1], signature[7])
         return Report(
             kind, buffer, buffer_id, hit.lo, hit.hi, hit.bytes, approx, earlier, current, hit.knows,
-            hit.earlier_clock, signature, signature if canonical == signature else canonical, places,
+            hit.earlier_clock, signature, canonical, places,
         )  # fmt: skip
 
     def _places(
         self, earlier: Access, first: Template | None, current: Access, second: Template | None
     ) -> tuple[str | None, str | None]:
         """Each root's place in its own side's graph; where that side is none, in the other's."""
+        if (first is None or first.origins is None) and (second is None or second.origins is None):
+            return _NOWHERE
         before = self._place(first, earlier) or self._place(second, earlier)
         after = self._place(second, current) or self._place(first, current)
         if earlier.root == current.root:  # one tensor, made anew under its number: one place
@@ -178,14 +180,15 @@ class Naming:
         return found
 
     def _access(self, call: Call, row: int, number: int, mode: Mode, actor: int, clock: int) -> Access:
-        side = self._sides.get((row, number))
-        if side is None:
-            side = self._sides[row, number] = self._side(call, row, number)
-        tensor, tensor_id, root, root_id, label = side
-        return Access(
-            row, number, mode, self._lowering.names.actors[actor], clock, call.split, call.ubatch, call.thread,
-            tensor, tensor_id, root, root_id, label, call.site,
-        )  # fmt: skip
+        key = row, number, mode, actor, clock
+        found = self._accesses.get(key)
+        if found is None:
+            tensor, tensor_id, root, root_id, label = self._side(call, row, number)
+            found = self._accesses[key] = Access(
+                row, number, mode, self._lowering.names.actors[actor], clock, call.split, call.ubatch, call.thread,
+                tensor, tensor_id, root, root_id, label, call.site,
+            )  # fmt: skip
+        return found
 
     def _side(self, call: Call, row: int, number: int) -> tuple[str | None, int, str | None, int, str]:
         names = self._lowering.names

@@ -109,22 +109,21 @@ class Event:
     writes: str | None = field(init=False)
     blocks: bool = field(init=False)
     """Whether an access of its waits for who drains the buffer."""
+    moves: bool = field(init=False)
+    """Whether it carries bytes from one range to another, as transfers and copies do, and computes nothing."""
 
     def __post_init__(self) -> None:
         for name, write in (("reads", False), ("writes", True)):
             where = next((access.where for access in self.accesses if access.write == write), None)
             object.__setattr__(self, name, where)
         object.__setattr__(self, "blocks", any(access.drains is not None for access in self.accesses))
+        listed = any(access.where in (GRAPH, "reads", "writes") for access in self.accesses)
+        object.__setattr__(self, "moves", self.runner != "host" and not listed)
 
     @property
     def whole(self) -> bool:
         """Whether it accesses a whole buffer."""
         return any(access.where == WHOLE for access in self.accesses)
-
-    @property
-    def moves(self) -> bool:
-        """Whether it carries bytes from one range to another, as transfers and copies do, and computes nothing."""
-        return self.runner != "host" and all(a.where not in (GRAPH, "reads", "writes") for a in self.accesses)
 
 
 EVENTS: Final[dict[str, Event]] = {
