@@ -1,8 +1,22 @@
-"""Numbers and guesses in sentences, as people say them."""
+"""Numbers, verdicts and guesses in sentences, as people say them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+EFFECTS: Final = {"live": "visible", "dead": "overwritten", "unknown": "unknown"}
+"""What a race comes to: for machines, and for people."""
+
+
+def effects(counts: Mapping[str, int]) -> str:
+    """How many reports come to what: `4 visible, 2 overwritten`."""
+    return ", ".join(f"{counts[verdict]:,} {word}" for verdict, word in EFFECTS.items() if counts.get(verdict))
+
+
+def sampled(judged: int, reports: int) -> str:
+    """That not all reports were judged: `effect sampled (10 of 87,690)`; nothing where they were."""
+    return f"effect sampled ({judged:,} of {reports:,})" if judged < reports else ""
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:

@@ -16,7 +16,7 @@ from hbtrace.explain.witness import Lane, Version
 from hbtrace.report.objects import FORMAT, report_object
 from hbtrace.report.tables import table
 from hbtrace.report.triage import missing_order, window_text
-from hbtrace.words import count
+from hbtrace.words import count, effects, sampled
 
 _MOST_BETWEEN: Final = 6
 _MOST_LINKS: Final = 6
@@ -43,8 +43,11 @@ def _others(found: Explanation) -> list[str]:
     """What else the id means: a cause, and a row, can have several distinct races."""
     if not found.others:
         return []
+    every = found.others + 1
     races = f" ({found.races} distinct races)" if found.races > 1 else ""
-    return [f"  ... and {count(found.others, 'more report')} of this {found.means}{races}"]
+    worst = ", the first of the worst" if len(found.effects) > 1 else ""
+    told = ", ".join(filter(None, (effects(found.effects), sampled(found.effects.total(), every))))
+    return [f"  report {found.which:,} of {every:,} of this {found.means}{races}{worst}: {told}"]
 
 
 def _side(title: str, found: Explanation, which: int) -> list[str]:
@@ -187,6 +190,8 @@ def document(found: Explanation) -> bytes:
         "others": found.others,
         "races": found.races,
         "means": found.means,
+        "which": found.which,
+        "effects": {verdict: found.effects[verdict] for verdict in ("live", "dead", "unknown")},
         "window": {"events": found.window.events, "time": found.window.time},
         "around": {
             name: [{"row": row, "text": found.words.get(row, "")} for row in rows]
