@@ -55,7 +55,7 @@ that copies. In a trace of Strata, what its own rules name (`strata.copy` and ot
             self._waited[report.earlier.mode] += 1
             rows.append(wait)
         did = "read" if report.earlier.mode == "read" else "written"
-        who = f"{report.current.tensor} ({did} by {report.earlier.actor}, copied by {report.current.actor})"
+        who = f"{report.touched(report.current)} ({did} by {report.earlier.actor}, copied by {report.current.actor})"
         self._met[report.earlier.mode].add(rows, who)
 
     def finish(self) -> None:

@@ -26,7 +26,8 @@ def command(trace: str, ident: str, output: str | None, force: bool, **given: An
     """Explain one race of TRACE: both sides, the missing edge, a witness, the mend.
 
     ID is a distinct race (R-...), a root cause (C-..., see `hbtrace triage`) or the row of a racing access. Of its
-    reports the first of those with the worst effect is explained. The witness is a legal schedule in which the wrong value is read, and it was executed.
+    reports the first of those with the worst effect is explained. The
+    witness is a legal schedule in which the wrong value is read; it was executed.
 
     Exit code: 1, as the trace has a race; 2 wrong use, or no race with this id; 3 a trace that cannot be read.
     """

@@ -74,6 +74,7 @@ def explain(
     around = tuple(_around(recording, lines, side) for side in (report.earlier, report.current))
     rows = {row for side in around for row in side} | {lane.row for lane in shown.lanes}
     rows |= {link.row for link in chain.links} | {chain.learns_at, chain.knows_since}
+    rows |= {chain.stale.wait, *chain.stale.issued} if chain.stale is not None else set()
     rows |= {version[0] for version in (*shown.recorded, *shown.seen) if version is not None}
     spread = trail(recording, report)
     rows.add(spread.doubt)
