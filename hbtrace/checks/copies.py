@@ -21,7 +21,7 @@ class CopyUnordered(Rule):
 Pipeline parallelism fills a slot of the destination (`backend#tensor#slot`) by an asynchronous copy. The scheduler
 makes the *destination* wait for whoever read the slot last; a backend that runs the copy on the *source* queue
 (CUDA, HIP) is not ordered by that. `error` for each race of such a copy with work of the destination, naming the
-slots. Mend: let the source wait for the destination's earlier work (`after_dst`), or put the event on the queue
+slots. Fix: let the source wait for the destination's earlier work (`after_dst`), or put the event on the queue
 that copies. In a trace of Strata, what its own rules name (`strata.copy` and others) is left to them."""
 
     def __init__(self, survey: Survey) -> None:

@@ -110,7 +110,7 @@ class Judged:
         if self.beyond:
             told.append(
                 f"{self.beyond:,} reports were not judged at all, only the first {MOST_TOGETHER:,} are: their distinct"
-                " races are unknown unless another report makes them live"
+                " races are unknown unless another report makes them visible"
             )
         return told
 
