@@ -108,12 +108,12 @@ def test_the_approximate_range_that_decides_is_named(tmp_path: Path, where: str)
 
     text, row = run(approx=True)
     assert row == 8
-    assert "\nconsequence: unknown: an approximate range decides whether what it changes is read\n" in text
+    assert "\neffect: unknown: an approximate range decides whether what it changes is read\n" in text
     assert "\n  the first such range is in row 8: " in text
     (tmp_path / "run.jsonl").unlink()
     text, row = run(approx=False)
     assert row == -1
-    assert "\nconsequence: live: " in text
+    assert "\neffect: visible: " in text
     assert "such range" not in text
 
 
