@@ -16,7 +16,7 @@ from typing import Final
 
 from hbtrace.backends import is_done
 from hbtrace.replay.kernel import Clock
-from hbtrace.replay.program import DROP, END, JOIN, QUEUE
+from hbtrace.replay.program import DROP, END, JOIN, QUEUE, WAIT
 from hbtrace.replay.recording import NO_TIME, Recording
 from hbtrace.trace.vocabulary import COMPUTING
 
@@ -46,7 +46,8 @@ def pace_of(recording: Recording) -> Pace:
     for op, actor, other, row, tick, known, learnt in _moments(recording):
         # Only now is the row before done: a synchronous backend's work is waited for within its row, right after it. A
         # row that a rule cut into parts has several pieces of work, and may have waits of the host between them.
-        if row != last or op == QUEUE or (op == JOIN and actor == 0 and not (before == other and other in done)):
+        waits = actor == 0 and (op == WAIT or (op == JOIN and not (before == other and other in done)))
+        if row != last or op == QUEUE or waits:
             most, last = max([most, *map(len, behind.values())]), row
             time = recording.time_at(row)
             if behind and since != NO_TIME and time > since:
