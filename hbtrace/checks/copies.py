@@ -21,7 +21,7 @@ class CopyUnordered(Rule):
 Pipeline parallelism fills a slot of the destination (`backend#tensor#slot`) by an asynchronous copy. The scheduler
 makes the *destination* wait for whoever read the slot last; a backend that runs the copy on the *source* queue
 (CUDA, HIP) is not ordered by that. `error` for each race of such a copy with work of the destination, naming the
-slots. Mend: let the source wait for the destination's earlier work (`after_dst`), or put the event on the queue
+slots. Fix: let the source wait for the destination's earlier work (`after_dst`), or put the event on the queue
 that copies. In a trace of Strata, what its own rules name (`strata.copy` and others) is left to them."""
 
     def __init__(self, survey: Survey) -> None:
@@ -55,7 +55,7 @@ that copies. In a trace of Strata, what its own rules name (`strata.copy` and ot
             self._waited[report.earlier.mode] += 1
             rows.append(wait)
         did = "read" if report.earlier.mode == "read" else "written"
-        who = f"{report.current.tensor} ({did} by {report.earlier.actor}, copied by {report.current.actor})"
+        who = f"{report.touched(report.current)} ({did} by {report.earlier.actor}, copied by {report.current.actor})"
         self._met[report.earlier.mode].add(rows, who)
 
     def finish(self) -> None:

@@ -278,7 +278,7 @@ class _Judging:
         """What was not judged, and what a gate on consequence may have let through."""
         told = self._judged.sentences() if self._judged is not None else []
         if doubtful := self._left["unknown"]:
-            told.append(f"reports left out whose consequence is unknown: {doubtful:,} (--only unknown shows them)")
+            told.append(f"reports left out whose effect is unknown: {doubtful:,} (--only unknown shows them)")
         return told
 
 

@@ -13,7 +13,7 @@ from hbtrace.replay.canonical import fold_layers, is_unnamed, without_slot
 from hbtrace.replay.exercise import COPY_SIDES
 from hbtrace.replay.kernel import READ_AFTER_WRITE, WRITE_AFTER_WRITE, Hit
 from hbtrace.replay.lower import Call, Lowering
-from hbtrace.trace.vocabulary import COPIES
+from hbtrace.trace.vocabulary import COPIES, ENDS
 
 Kind = Literal["read-after-write", "write-after-write", "write-after-read"]
 Mode = Literal["read", "write"]
@@ -73,8 +73,19 @@ class Report:
     """
     places: tuple[str | None, str | None] = field(compare=False)
     """Where in the graph the two roots stand, as far as a graph tells."""
+    ends: bool = field(default=False, compare=False)
+    """The later side ends the life of the memory: a free."""
     repeats: int = field(default=1, compare=False)
     """How many reports this one stands for."""
+
+    def touched(self, side: Access) -> str:
+        """What a side touched: its tensor, by name; where no tensor is, the bytes in conflict."""
+        return self.bytes_touched if side.tensor is None else side.tensor
+
+    @property
+    def bytes_touched(self) -> str:
+        """The bytes in conflict by their buffer, without numbers for a race of which no run is at hand."""
+        return f"{self.buffer}[{self.lo}, {self.hi})" if self.hi > self.lo else f"bytes of {self.buffer}"
 
 
 class Naming:
@@ -129,6 +140,7 @@ class Naming:
         return Report(
             kind, buffer, buffer_id, hit.lo, hit.hi, hit.bytes, approx, earlier, current, hit.knows,
             hit.earlier_clock, signature, canonical, places,
+            current_call.ev in ENDS,
         )  # fmt: skip
 
     def _places(
