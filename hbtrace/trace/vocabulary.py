@@ -234,6 +234,8 @@ HOST_SETS: Final = _those(lambda e: e.runner == "host" and e.writes == OWN)
 """The host writes one tensor."""
 HOST_WRITES: Final = _those(lambda e: e.runner == "host" and e.writes not in (None, WHOLE))
 """The host writes tensors: the ways in which an engine sets inputs."""
+UNASKED_WRITES: Final = _those(lambda e: e.runner == "host" and not e.blocks and e.writes not in (None, WHOLE))
+"""The host writes tensors through its own pointers: no backend is asked."""
 ENDS: Final = _those(lambda e: e.ends)
 """The life of a buffer is over."""
 DIRECT: Final = _those(lambda e: e.runner == "host" and e.accesses[0].where == OWN and e.accesses[0].drains is None)
