@@ -166,9 +166,7 @@ class Meter(Observer):
         events = self.events
         return {
             "windows": self.windows.all["input"],
-            "natures": {
-                name: {"windows": self.windows.all[name], "open": self.windows.open[name]} for name in WINDOWS
-            },
+            "natures": {name: {"windows": self.windows.all[name], "open": self.windows.open[name]} for name in WINDOWS},
             "rebuilt": events.get("sched_alloc", 0) - events.get("reserve", 0),
             "computes": self.exercise.computes,
             "serial_queues": self.serial_queues,

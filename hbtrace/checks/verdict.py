@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from hbtrace.checks.coverage import Coverage, CoverageVerdict
 from hbtrace.checks.meter import Meter
 from hbtrace.checks.windows import WINDOWS
@@ -9,6 +11,7 @@ from hbtrace.words import count
 
 Reason = tuple[str, str]
 """(why, what to change)"""
+_ISSUE_MORE: Final = "a run that issues more before it waits"
 
 
 def judge(meter: Meter) -> Coverage:
@@ -37,7 +40,7 @@ def _skipped(meter: Meter) -> list[Reason]:
     """Rows of which nobody knows what they did."""
     if not meter.skipped:
         return []
-    rows = "1 row was skipped, and what it" if meter.skipped == 1 else f"{meter.skipped:,} rows were skipped, and what they"
+    rows = "1 row was skipped: what it" if meter.skipped == 1 else f"{meter.skipped:,} rows were skipped: what they"
     return [(f"{rows} did is not in it", "a recorder that writes whole rows: `--strict` names the first that is not")]
 
 
@@ -48,7 +51,7 @@ def _nothing(meter: Meter) -> list[Reason]:
         todo = "a recorder that tells which memory work reads and writes (`hbtrace record`)"
         return [("no event of this trace accesses live memory", todo)]
     if not meter.async_queues:
-        todo = "offloading layers to a device (`-ngl`)" if meter.llama else "a device whose calls return before the work"
+        todo = "offloading layers to a device (`-ngl`)" if meter.llama else "a device whose work goes on after the call"
         return [("no asynchronous backend was given work", todo)]
     if meter.serialized:
         hidden = "other races" if meter.reports else "everything"
@@ -66,7 +69,7 @@ def _closed(meter: Meter) -> list[Reason]:
     """Why there was no place for a race: nobody met work in flight."""
     windows = meter.windows.all
     if not meter.scheduled:
-        todo = "a run that issues more before it waits"
+        todo = _ISSUE_MORE
         if not any(windows.values()):
             return [("nobody touched again what work that was issued touches", todo)]
         listed = ", ".join(count(number, WINDOWS[nature]) for nature, number in windows.items() if number)
@@ -98,19 +101,18 @@ def _lacks(meter: Meter) -> list[Reason]:
     if any(meter.events.get(ev) for ev in ("sched_alloc", "sched_reuse", "sched_compute")):
         if not exercise.reuse:
             todo = "a smaller `-ub`, so that ubatches have one shape, and no LLAMA_GRAPH_REUSE_DISABLE"
-            out.append(
-                ("the graph was rebuilt each time: the reuse path never ran", todo if llama else "ubatches of one shape")
-            )
+            why = "the graph was rebuilt each time: the reuse path never ran"
+            out.append((why, todo if llama else "ubatches of one shape"))
     elif exercise.computes and meter.scheduled and not meter.events.get("ubatch"):
         todo = "an engine or recorder that writes the markers (`ubatch` with its phase, `sched_alloc`, `sched_reuse`)"
         out.append(("reuse, prefill, decode: the trace does not tell", todo))
     if max(meter.rings, default=0) > 1 and exercise.reuse and not counted["prepare"]:
         out.append(("the ring is engaged and prepare was never called", "an engine that calls it in the reuse path"))
     if meter.max_in_flight < 2:
-        todo = "a device that computes on host memory in place, or several devices in a pipeline: this one is waited for"
-        out.append(
-            ("no queue ever had two computes in flight", todo if llama else "a run that issues more before it waits")
+        todo = (
+            "a device that computes on host memory in place, or several devices in a pipeline: this one is waited for"
         )
+        out.append(("no queue ever had two computes in flight", todo if llama else _ISSUE_MORE))
     if meter.waited_queues:
         out.append(
             (f"{_queues(meter.waited_queues)} waited for after each compute", "no HIP_LAUNCH_BLOCKING and the like")
