@@ -46,7 +46,8 @@ SYNCHRONOUS: list[Event] = [
 ]
 """A queue that only shows by its last row that it accesses memory: whether it is synchronous its definition says."""
 
-LATE = [row for row in simulate(Config(ring=0, prompt=64, decode=1, warmup=False)).rows if row["ev"] not in ("backend", "graph")]
+NO_RING = simulate(Config(ring=0, prompt=64, decode=1, warmup=False)).rows
+LATE = [row for row in NO_RING if row["ev"] not in ("backend", "graph")]
 """What ids mean is never told, so it is made up as the rows come."""
 
 TRACES: dict[str, list[Event]] = {
@@ -54,7 +55,7 @@ TRACES: dict[str, list[Event]] = {
     "a synchronous queue beside another": [
         {"ev": "backend", "id": 1, "name": "GPU0", "type": "gpu"}, *SYNCHRONOUS, {"ev": "synchronize", "backend": 1},
     ],
-    "no ring": simulate(Config(ring=0, prompt=64, decode=1, warmup=False)).rows,
+    "no ring": NO_RING,
     "a pipeline": simulate(
         Config(devices=(parse_device("CUDA0"), parse_device("CUDA1")), prompt=160, decode=0, fault="copy-unordered")
     ).rows,

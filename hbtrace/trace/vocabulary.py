@@ -230,7 +230,7 @@ COMPUTING: Final = _those(lambda e: e.runner == "queue" and not e.moves)
 """Work that reads and writes lists of ranges: computes and kernels."""
 COPIES: Final = _those(lambda e: e.reads == "src")
 """From `src` to `dst`, on the host or a queue."""
-SLOT_FILLS: Final = _those(lambda e: e.writes == "dst" or (e.writes == OWN and e.blocks) or (e.moves and e.writes == OWN))
+SLOT_FILLS: Final = _those(lambda e: e.writes == "dst" or (e.writes == OWN and (e.blocks or e.moves)))
 """Calls of a backend that fill one tensor: what a scheduler feeds a split by."""
 HOST_SETS: Final = _those(lambda e: e.runner == "host" and e.writes == OWN)
 """The host writes one tensor."""

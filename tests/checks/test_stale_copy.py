@@ -38,7 +38,9 @@ COPY: dict[str, Any] = {
 }
 
 
-def one_round(filled: int, read: int, how: str = "tensor_copy", work: Event | None = None, mark: str = "") -> list[Event]:
+def one_round(
+    filled: int, read: int, how: str = "tensor_copy", work: Event | None = None, mark: str = ""
+) -> list[Event]:
     """The input written, copied into a slot, and computed on in one."""
     return [
         {"ev": "tensor_set", "tensor": INPUT},
