@@ -15,7 +15,7 @@ from typing import Final
 from hbtrace.replay import diagnostics
 from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.diagnostics import Diagnostics
-from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN, Exercise
+from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN, Exercise, no_tensor
 from hbtrace.replay.names import Names
 from hbtrace.replay.objects import Buffer, Tensor, Touched
 from hbtrace.replay.picked import anything_picked, rows_between
@@ -186,12 +186,28 @@ class Accesses:
     def meets(self, template: Template, number: int, row: int) -> None:
         """Note an access of a template in use that comes after one of the other mode: there a race can be."""
         root, write = template.roots[number], template.accesses[number][0]
-        if root == -1 or (root, write) in self._noted:
-            return
-        name, touched = without_slot(self._names.tensor(root, row)[0]), self._exercise.roots
-        if (before := touched.get(name, 0)) & (READ if write else WRITTEN):
-            touched[name] = before | (REWRITTEN if write else REREAD)
+        if root == -1:
+            if (buffer := template.resolved[number].buffer) is not None:
+                self._again(no_tensor(self._names.buffer(buffer.space, row)[0]), write=write)
+        elif (root, write) not in self._noted and self._again(
+            without_slot(self._names.tensor(root, row)[0]), write=write
+        ):
             self._noted.add((root, write))
+
+    def meets_whole(self, buffer: Buffer, row: int) -> None:
+        """Note that a whole buffer is written, behind all that was done in it."""
+        name = no_tensor(self._names.buffer(buffer.space, row)[0])
+        touched = self._exercise.roots
+        touched[name] = touched.get(name, 0) | WRITTEN
+        self._again(name, write=True)
+
+    def _again(self, name: str, *, write: bool) -> bool:
+        """Whether a place is accessed after an access of the other mode; noted then."""
+        touched = self._exercise.roots
+        if not (before := touched.get(name, 0)) & (READ if write else WRITTEN):
+            return False
+        touched[name] = before | (REWRITTEN if write else REREAD)
+        return True
 
     def skips(self, buffer: Buffer) -> bool:
         """Whether accesses of this buffer are left out."""
@@ -268,7 +284,11 @@ class Accesses:
                 root = self._names.tensor(asked.tensor, row)[1]
                 template.roots[number] = root
                 name = without_slot(self._names.tensor(root, row)[0])
-                touched[name] = touched.get(name, 0) | (WRITTEN if write else READ)
+            elif (buffer := template.resolved[number].buffer) is not None:
+                name = no_tensor(self._names.buffer(buffer.space, row)[0])
+            else:
+                continue
+            touched[name] = touched.get(name, 0) | (WRITTEN if write else READ)
         reads = (root for root, (write, _) in zip(template.roots, template.accesses, strict=True) if not write)
         template.read_roots = frozenset(reads) - {-1}
 

@@ -245,6 +245,7 @@ class Lowering(Definitions):
         self._templates[at] = self._buffer_template
         pieces = self._accesses.whole(buffer)
         self.exercise.touched |= bool(pieces)
+        self._accesses.meets_whole(buffer, at)
         if not self._accesses.skips(buffer):
             if buffer.touched is not None:
                 self.diagnostics.add(diagnostics.BUFFER, at, f"buffer {buffer.ident}", buffer.ident)

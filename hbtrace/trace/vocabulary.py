@@ -229,10 +229,14 @@ COMPUTING: Final = _those(lambda e: e.runner == "queue" and not e.moves)
 """Work that reads and writes lists of ranges: computes and kernels."""
 COPIES: Final = _those(lambda e: e.reads == "src")
 """From `src` to `dst`, on the host or a queue."""
+SLOT_FILLS: Final = _those(lambda e: e.writes == "dst" or (e.writes == OWN and (e.blocks or e.moves)))
+"""Calls of a backend that fill one tensor: what a scheduler feeds a split by."""
 HOST_SETS: Final = _those(lambda e: e.runner == "host" and e.writes == OWN)
 """The host writes one tensor."""
 HOST_WRITES: Final = _those(lambda e: e.runner == "host" and e.writes not in (None, WHOLE))
 """The host writes tensors: the ways in which an engine sets inputs."""
+UNASKED_WRITES: Final = _those(lambda e: e.runner == "host" and not e.blocks and e.writes not in (None, WHOLE))
+"""The host writes tensors through its own pointers: no backend is asked."""
 ENDS: Final = _those(lambda e: e.ends)
 """The life of a buffer is over."""
 DIRECT: Final = _those(lambda e: e.runner == "host" and e.accesses[0].where == OWN and e.accesses[0].drains is None)
