@@ -8,6 +8,7 @@ it may come from a later version, or from a backend that was changed.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
@@ -98,6 +99,35 @@ def of_device(name: str) -> Backend | None:
     """The backend of a queue or device by its name: `CUDA0`, `ROCm1`, `CPU`."""
     stem = _NUMBER.sub("", name).casefold()
     return next((b for b in TABLE if stem in {d.casefold() for d in (*b.devices, b.name)}), None)
+
+
+def is_done(row: Mapping[str, Any]) -> bool:
+    """Whether a queue's work is complete when the call returns, by its `backend` row."""
+    return row.get("synchronous") is True
+
+
+def has_events(row: Mapping[str, Any]) -> bool:
+    """Whether a queue can record and wait for events, by its `backend` row.
+
+    Where that does not say it the table does; of a queue that no row and no table knows it is assumed.
+    """
+    if is_done(row):
+        return False
+    if isinstance(said := row.get("events"), bool):
+        return said
+    known = of_device(str(row.get("name", "")))
+    return known.events if known is not None else row.get("type") != "cpu"
+
+
+def runs_beside(row: Mapping[str, Any]) -> bool:
+    """Whether a queue runs beside the host at all, and so can run a copy of its own, by its `backend` row."""
+    return not is_done(row) and row.get("type") != "cpu"
+
+
+def registry_of(row: Mapping[str, Any]) -> str | None:
+    """Whose events those of a queue are, by its `backend` row; None where nothing tells."""
+    known = of_device(str(row.get("registry") or row.get("name") or ""))
+    return known.name if known is not None else row.get("registry")
 
 
 def by_registry() -> dict[str, Backend]:

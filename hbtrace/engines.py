@@ -14,6 +14,10 @@ from typing import Any, Final, Protocol
 
 _BUILT_IN: Final = ("hbtrace.strata.registration",)
 
+LLAMA: Final = frozenset({"llama.cpp", "ggml", "model of the ggml scheduler"})
+"""Engines whose runs are made with llama.cpp's options (`-ub`, `-ngl`): what its recorder, its sanitizer's log and
+`simulate ggml` call themselves."""
+
 _ENGINES: Final[dict[str, Engine]] = {}
 
 

@@ -32,6 +32,12 @@ class NothingToJudgeError(TraceError):
     """A trace of which no row made an access. Whoever knows its name puts it before (`in_trace`)."""
 
 
+class StoppedError(HbtraceError):
+    """Ctrl-C ended it; the sentence says what was found so far."""
+
+    exit_code = 130
+
+
 @contextmanager
 def in_trace(path: str) -> Iterator[None]:
     """Puts the name of the trace before what only knows a row of it, or that there is nothing to judge."""

@@ -1,8 +1,27 @@
-"""Numbers and guesses in sentences, as people say them."""
+"""Numbers, verdicts and guesses in sentences, as people say them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+EFFECTS: Final = {"live": "visible", "dead": "overwritten", "unknown": "unknown"}
+"""What a race comes to: for machines, and for people."""
+
+
+def effect_of(verdict: str | None) -> str:
+    """What a race comes to, in people's word; `-` where nobody judged it."""
+    return "-" if verdict is None else EFFECTS[verdict]
+
+
+def effects(counts: Mapping[Any, int]) -> str:
+    """How many reports come to what: `4 visible, 2 overwritten`."""
+    return ", ".join(f"{counts[verdict]:,} {word}" for verdict, word in EFFECTS.items() if counts.get(verdict))
+
+
+def sampled(judged: int, reports: int) -> str:
+    """That not all reports were judged: `effect sampled (10 of 87,690)`; nothing where they were."""
+    return f"effect sampled ({judged:,} of {reports:,})" if judged < reports else ""
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
@@ -34,6 +53,6 @@ def times(number: int) -> str:
     return "once" if number == 1 else f"{number:,} times"
 
 
-def count(number: int, noun: str) -> str:
-    """`1 race`, `2 races`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 race`, `2 races`; plural: where it is no noun and an s."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"

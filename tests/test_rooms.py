@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "hbtrace"
 
 FLOORS = (
     ("errors", "escape", "words", "findings", "backends", "engines"),
+    ("outfile",),
     ("trace",),
     ("importers", "record", "simulate"),
     ("replay", "info"),

@@ -32,7 +32,7 @@ class StaleUid(Rule):
     about = """\
 For each queue and uid other than 0, the bytes that the compute touches are compared with those of the last
 compute of that uid. `error` if they differ: the scheduler re-pointed tensors and did not stamp the split anew. uid
-0 is "unset" and bypasses caches. Mend: stamp new uids whenever inputs are re-pointed."""
+0 is "unset" and bypasses caches. Fix: stamp new uids whenever inputs are re-pointed."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
@@ -98,7 +98,7 @@ class AliasMoved(Rule):
     about = """\
 Slot 0 of the ring must stay the alias of the graph's own input, so that the tensors of the graph are the same ones
 whichever slot is in use. `error` if an input of the same name and size is another tensor than at the allocation
-before, or lies elsewhere than when its slot was last in use, with no reallocation between them. Mend: pin the alias
+before, or lies elsewhere than when its slot was last in use, with no reallocation between them. Fix: pin the alias
 to slot 0 and re-point its address, not its identity."""
 
     def __init__(self, survey: Survey) -> None:

@@ -31,7 +31,7 @@ class EventOrder(Rule):
     about = """\
 `warning`: an event is recorded again while another queue's `event_wait` on it may not have passed yet; an event is
 freed while its record, or a wait on it, may still be pending. `info`: a wait on an event that was never recorded:
-it adds nothing, and is normal for the first pass of llama.cpp over its copies. Mend: one event a slot, waited for
+it adds nothing, and is normal for the first pass of llama.cpp over its copies. Fix: one event a slot, waited for
 before it is used again; synchronize before freeing. Strata's queues are CUDA streams, whose waits hold the record that
 they met: there, recording again is allowed and no finding."""
 
@@ -125,7 +125,7 @@ class FreedInFlight(Rule):
     why = "What is in flight goes on with memory that is nobody's, or never ends."
     about = """\
 `error`: a `buffer_free` that is not ordered after work of a queue on its bytes (the replay reports it as a race,
-too); a `backend_free` of an asynchronous queue whose work the host does not know to be done. Mend: synchronize the
+too); a `backend_free` of an asynchronous queue whose work the host does not know to be done. Fix: synchronize the
 queue first."""
 
     def __init__(self, survey: Survey) -> None:

@@ -36,7 +36,7 @@ synchronous backend (CPU, BLAS) cannot have it. What the trace does not say of a
 backends.
 
 `warning` if the ring is off; `info` if it is engaged, or asked for by `GGML_SCHED_UMA_RING` and rightly off;
-`warning` too for a ring where there is no hazard, for nobody there meets its callers' obligation. Mend: a ring of
+`warning` too for a ring where there is no hazard, for nobody there meets its callers' obligation. Fix: a ring of
 two slots, and `sched_prepare_inputs` in the reuse path; or a backend that refuses the buffer type."""
 
     def __init__(self, survey: Survey) -> None:
@@ -124,12 +124,12 @@ class CpuSplitInPlace(Rule):
     severity = "error"
     title = "a CPU split computes into memory that an asynchronous queue reads in place"
     needs = "`backend` with `synchronous` or `type`, `graph` with the `reads` and `writes` of its nodes"
-    why = "It is no graph input, so neither the input ring nor a copy of the inputs can mend it."
+    why = "It is no graph input, so neither the input ring nor a copy of the inputs can fix it."
     about = """\
 A CPU split writes a tensor into a host buffer (`embd` of the token look-up), and a queue that accepts this buffer
 reads it there. The next ubatch's CPU split is a host write without a wait. It looks like an input race and is none:
 rotating inputs moves other bytes. `error` for each race between such a CPU split and a queue; `info` where the
-memory is shared so and every write was ordered. Mend: wait for the queue before the CPU split, or keep that memory
+memory is shared so and every write was ordered. Fix: wait for the queue before the CPU split, or keep that memory
 until the queue was synchronized. Which split is the CPU's is told by `synchronous` or `type` of its backend, or else by
 the table of backends, or by its place: last of a scheduler."""
 
@@ -173,7 +173,7 @@ the table of backends, or by its place: last of a scheduler."""
             self.find(
                 "error",
                 f"a CPU split and a queue meet in {', '.join(sorted(self._where))} without order: {self._races.names()}"
-                f" ({self._races.count} races); no graph input, so no ring mends it",
+                f" ({self._races.count} races); no graph input, so no ring fixes it",
                 self._races,
             )
         ordered = sorted(set(self._shared) - set(self._races.words))

@@ -28,7 +28,7 @@ class MemoryReuse(Rule):
 A race whose two sides are different *root* tensors (the view root owns the bytes and is what the allocator frees;
 asking the accessed tensor misses every access through a view). One queue reads a tensor in place, the allocator
 frees it behind its last consumer in graph order, and a later split of another backend writes what was put there.
-The finding says how many bytes pinning until synchronized would have kept out of the allocator's reuse. Mend: keep
+The finding says how many bytes pinning until synchronized would have kept out of the allocator's reuse. Fix: keep
 memory that another backend may still be reading out of the pool until that backend was synchronized."""
 
     def __init__(self, survey: Survey) -> None:
@@ -74,7 +74,7 @@ class UseAfterFree(Rule):
 `error` for each row that accesses a buffer after its `buffer_free` (freeing it again is one, zero bytes are none);
 `warning` for rows that give work to a backend after its `backend_free`, the source of a copy among them, and for
 those that wait for an event, or free it, after its `event_free` and before it is recorded again. None is a race:
-order would not mend it."""
+order would not fix it."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)

@@ -27,7 +27,7 @@ A node whose result is a view of one of its sources, and which is no pure view (
 operations: it has `writes`), should run where its root lives: the backend that owns the root's buffer (or another
 instance on its device), or else the one that made the root. `warning` for each node elsewhere, with the copies that
 feed it from other backends, feed nothing that stays, and so would go. Left alone: a node whose root's backend does
-not support the operation, where the trace knows (a `note` `op_unsupported` with `attrs` `{backend, op}`). Mend:
+not support the operation, where the trace knows (a `note` `op_unsupported` with `attrs` `{backend, op}`). Fix:
 assign aliasing nodes with their root in every pass of the split, not only where unassigned."""
 
     def __init__(self, survey: Survey) -> None:

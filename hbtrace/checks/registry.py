@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hbtrace.checks.caches import AliasMoved, StaleUid
-from hbtrace.checks.copies import CopyUnordered
+from hbtrace.checks.copies import CopyUnordered, StaleCopy
 from hbtrace.checks.events import EventOrder, FreedInFlight, RedundantWait
 from hbtrace.checks.hazard import CpuSplitInPlace, InPlaceHazard
 from hbtrace.checks.memory import MemoryReuse, UseAfterFree
@@ -27,6 +27,7 @@ SCHEDULER_RULES: Final[tuple[type[Rule], ...]] = (
     MemoryReuse,
     Placement,
     CopyUnordered,
+    StaleCopy,
     EventOrder,
     FreedInFlight,
     UseAfterFree,

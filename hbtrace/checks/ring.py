@@ -32,7 +32,7 @@ class RingRotation(Rule):
 wait on entry is missing, or the slot was not left (`rotated` is false though a compute in flight reads it).
 `warning`: a `sched_prepare` or a `sched_alloc` in decode rotated though nothing was in flight: what tracks computes
 in flight is not cleared by a wait, and every token pays. `info`: slots used, depth, rotations by phase, and the
-memory: one more copy of each graph input a slot, at depth 2, 3 and 4. Mend: wait for the slot's last compute on all
+memory: one more copy of each graph input a slot, at depth 2, 3 and 4. Fix: wait for the slot's last compute on all
 backends when entering it."""
 
     def __init__(self, survey: Survey) -> None:
@@ -181,7 +181,7 @@ class PrepareMissing(Rule):
 Three things together: the graph is reused (`sched_reuse`), a compute in flight reads input bytes in place, and the
 host writes these bytes before any `sched_prepare`. `error` where the scheduler has a ring; `warning` where it has
 none (there is nothing to call then: see `hazard`). Reuse without prepare where no compute in flight reads the
-inputs breaks nothing and is not reported. Mend: `ggml_backend_sched_prepare_inputs` before the first write."""
+inputs breaks nothing and is not reported. Fix: `ggml_backend_sched_prepare_inputs` before the first write."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)
@@ -234,7 +234,7 @@ class PrepareTwice(Rule):
     about = """\
 `sched_prepare_inputs` after `sched_alloc_graph` is to be a no-op: allocating has rotated. `error` for a
 `sched_prepare` with `rotated` in a round that allocated or rotated before it; where the key is absent, another slot
-than before tells. Mend: clear the scheduler's "inputs are prepared" state in compute only."""
+than before tells. Fix: clear the scheduler's "inputs are prepared" state in compute only."""
 
     def __init__(self, survey: Survey) -> None:
         super().__init__(survey)

@@ -44,7 +44,7 @@ class Rule:
     why: ClassVar[str]
     """One sentence on why it matters."""
     about: ClassVar[str]
-    """What it looks at, how it decides, what mends it: the documentation."""
+    """What it looks at, how it decides, what fixes it: the documentation."""
 
     def __init__(self, survey: Survey) -> None:
         self.survey = survey

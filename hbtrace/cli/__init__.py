@@ -9,11 +9,13 @@ import errno
 import gc
 import importlib
 import os
+import signal
 import sys
 from typing import Any, Final
 
 import click
 
+from hbtrace.cli import interrupt
 from hbtrace.errors import HbtraceError
 from hbtrace.escape import harmless
 from hbtrace.words import did_you_mean
@@ -26,8 +28,8 @@ _TABLE: Final = {
     "baseline": ("hbtrace.cli.baseline", "Known races in a file for git; fail on new ones only."),
     "selftest": ("hbtrace.cli.selftest", "See this installation's gate turn red for a race and green for its fix."),
     "triage": ("hbtrace.cli.triage", "Root causes of the races of a trace, one line each."),
-    "explain": ("hbtrace.cli.explain", "One race in full: both sides, the missing edge, a witness, the mend."),
-    "whatif": ("hbtrace.cli.whatif", "The same trace under another rule, and the smallest mend."),
+    "explain": ("hbtrace.cli.explain", "One race in full: both sides, the missing edge, a witness, the fix."),
+    "whatif": ("hbtrace.cli.whatif", "The same trace under another rule, and the smallest fix."),
     "minimize": ("hbtrace.cli.minimize", "The smallest trace that still shows a race."),
     "check": ("hbtrace.cli.check", "The ring's and the caches' rules on a trace, and what a clean run is worth."),
     "simulate": ("hbtrace.cli.simulate", "Traces from executable models, with named faults."),
@@ -122,7 +124,15 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     if "_HBTRACE_COMPLETE" in os.environ:
         cli.main(prog_name="hbtrace")  # click's shell completion: prints and ends
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not where `nohup` ignores it
+            signal.signal(number, _leave)
     sys.exit(run(sys.argv[1:]))
+
+
+def _leave(number: int, _: object) -> None:
+    """End by an exception, so that what is half-written is removed on the way out."""
+    raise SystemExit(128 + number)
 
 
 def run(arguments: list[str]) -> int:
@@ -130,6 +140,7 @@ def run(arguments: list[str]) -> int:
 
     Not `cli.main`: that one ends with 1 when its reader goes away, and here 1 means that races were found.
     """
+    interrupt.forget()
     gc.set_threshold(50_000, 20, 20)  # a replay makes many small objects and hardly a cycle
     try:
         if not arguments:
@@ -147,10 +158,14 @@ def run(arguments: list[str]) -> int:
         return _say(_sentence(error), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return _say("interrupted", 130)
+    except MemoryError:  # pyarrow's, too
+        return _say("there is not enough memory for this; a part of the run, or a machine with more, may do", 3)
     except OSError as error:
         return _unwritten(error)
     except Exception as error:  # the last resort: a fault of ours gets its own exit code
         return _fault(error)
+    if interrupt.asked() and result != 70:
+        return 130
     return result if isinstance(result, int) else 0
 
 

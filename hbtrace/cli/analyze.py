@@ -35,11 +35,11 @@ Examples:
     "--only",
     type=click.Choice(("live", "dead", "unknown")),
     multiple=True,
-    help="Only races that come to this; repeatable.",
+    help="Only races with this effect; repeatable.",
 )
 @click.option("--all", "every", is_flag=True, help="Show every report, not only the first of each distinct race.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show N reports of each distinct race.")
-@click.option("-v", "--verbose", is_flag=True, help="Add id, rows, ubatches, call sites, view chains, consequence.")
+@click.option("-v", "--verbose", is_flag=True, help="Add id, rows, ubatches, call sites, view chains, effect.")
 @replay_options
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
 @click.option("--gen-suppressions", is_flag=True, help="Print a ready suppression under each report.")
@@ -49,10 +49,10 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     """Find the races of recorded runs and print them.
 
     TRACE is an Arrow IPC file or stream, JSON Lines, a log of the ggml scheduler sanitizer, or - for standard
-    input. By default the first report of each distinct race is shown, with its repeat count. What a race comes to is
-    `live` if a value that it can change reaches a host read or the end, `dead` if all of it is overwritten before,
-    and `unknown` where the trace does not tell; that takes a second pass over a trace that has races. `--format toml`
-    is a file for --suppressions, a block for each race shown.
+    input. By default the first report of each distinct race is shown, with its repeat count. The effect of a race is
+    visible (`live`) if a value that it can change reaches a host read or the end, overwritten (`dead`) if all of it
+    is overwritten before, and `unknown` where the trace does not tell; that takes a second pass over a trace that
+    has races. `--format toml` is a file for --suppressions, a block for each race shown.
 
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read or has no access, 4 with --fail-on or
     --suppressions: the recorder could not see some calls.
@@ -114,14 +114,14 @@ class PastedReports(NamedTuple):
 
 def _read(path: str, options: Options, form: str) -> Outcome | PastedReports:
     """Analyze one trace."""
-    from hbtrace.cli.progress import watched
+    from hbtrace.cli.progress import tell_races, watched
     from hbtrace.compare.outcome import analyze_source
     from hbtrace.importers.ggml_sanitize import summary_text
     from hbtrace.importers.source import open_source, pasted_reports
 
     pasted = pasted_reports(path)
     if pasted is None:
-        return analyze_source(watched(open_source(path)), options)
+        return analyze_source(watched(open_source(path)), options, tell_races())
     if form != "text":
         raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
     return PastedReports(path, summary_text(path, pasted))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -42,24 +41,25 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
     """Write the races of TRACE... as a baseline."""
     from hbtrace.cli.gate import load_suppressions, replay_settings
     from hbtrace.cli.output import note, open_output, warn
+    from hbtrace.cli.progress import watched
     from hbtrace.compare import baseline
     from hbtrace.compare.sides import check_filters, load_side
+    from hbtrace.outfile import is_straight
 
-    there = output != "-" and os.path.lexists(output)
+    there = os.path.lexists(output) and not is_straight(output)
     if there and not force:
         raise UsageError(f"{output} exists; give -f to overwrite it (reasons in it are kept)")
     old = baseline.read(output) if there else None
     options = replay_settings(given, load_suppressions(given["suppressions"]), limit=1)
-    side = load_side(traces, options, allow_partial=given["allow_partial"])
+    side = load_side(traces, options, allow_partial=given["allow_partial"], see=watched)
     check_filters(options.filters, [side])
     made = baseline.make(side, old, folded=given["fold_layers"])
     warn([*side.unseen, *side.warnings])
     note(side.left_out)
+    with open_output(output, force=force, inputs=traces, form="toml") as print_out:
+        print_out(baseline.render(made))
     if output == "-":
-        with open_output(output, force=False, form="toml") as print_out:
-            print_out(baseline.render(made))
         return
-    _replace(output, baseline.render(made))
     click.echo(f"wrote {output}: {len(made.races)} distinct {'race' if len(made.races) == 1 else 'races'}", err=True)
     click.echo(f"next: hbtrace baseline check {output} {' '.join(traces)}", err=True)
 
@@ -82,7 +82,8 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     access, 4 not exercised, or the recorder could not see some calls.
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings, today
-    from hbtrace.cli.output import check_output
+    from hbtrace.cli.output import check_output, open_output
+    from hbtrace.cli.progress import watched
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare import baseline
     from hbtrace.compare.result import exit_code
@@ -94,7 +95,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     check_output(output, (file, *traces), force=force)
     if given["prune"] and options.filters:
         raise UsageError("--prune with a filter would drop what the filter hides: give one or the other")
-    side = load_side(traces, options, allow_partial=given["allow_partial"])
+    side = load_side(traces, options, allow_partial=given["allow_partial"], see=watched)
     check_filters(options.filters, [side], known.races)
     result = baseline.check(known, side, today(), options.filters, given["fail_on"])
     result.heed(suppressions)
@@ -103,16 +104,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     show_comparison(result, output, given, force=force, inputs=(file, *traces))
     if given["prune"]:
         pruned = baseline.prune(known, result)
-        _replace(file, baseline.render(pruned))
+        with open_output(file, force=True, form="toml") as print_out:
+            print_out(baseline.render(pruned))
         click.echo(f"pruned {file}: {len(known.races) - len(pruned.races)} fixed, {len(pruned.races)} left", err=True)
     return exit_code(result, exit_zero=given["exit_zero"])
-
-
-def _replace(path: str, text: str) -> None:
-    """Write a file whole or not at all."""
-    part = Path(path + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None

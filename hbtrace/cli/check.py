@@ -26,7 +26,7 @@ Examples:
 @click.argument("traces", nargs=-1, metavar="TRACE...")
 @click.option("--require", metavar="LIST", help="Counters that the run must reach, such as 'ubatches>=2, reuse>=1'.")
 @click.option("--list", "listing", is_flag=True, help="List the checks.")
-@click.option("--explain", metavar="ID", help="What a check looks at, why it matters, what mends it.")
+@click.option("--explain", metavar="ID", help="What a check looks at, why it matters, what fixes it.")
 @replay_options
 @output_options(FORMATS)
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:

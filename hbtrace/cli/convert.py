@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hbtrace.cli.extensions import engine_options, instead
+from hbtrace.cli.options import budget_option
 
 if TYPE_CHECKING:
     from hbtrace.importers.source import Source
@@ -24,6 +25,7 @@ Examples:
 @click.argument("src")
 @click.argument("dst")
 @click.option("-f", "--force", is_flag=True, help="Overwrite DST.")
+@budget_option
 @engine_options("convert")
 def command(src: str, dst: str, force: bool, **given: Any) -> None:
     """Convert the trace SRC to DST.
@@ -33,14 +35,15 @@ def command(src: str, dst: str, force: bool, **given: Any) -> None:
     log tells by the options marked Strata. DST is told by its suffix: .arrow (IPC file), .arrows (IPC stream),
     .jsonl; - is standard output.
     """
-    from hbtrace.cli.output import check_apart, warn
+    from hbtrace.cli.output import refuse_inputs, warn
     from hbtrace.importers.source import open_source
+    from hbtrace.outfile import is_straight
     from hbtrace.trace.writer import write_batches
 
-    check_apart(src, dst)
+    refuse_inputs(dst, (src,))
     source: Source = instead("convert", {"src": src, "dst": dst, **given}) or open_source(src)
     rows = write_batches(dst, source.batches(), force=force)
     warn(source.warnings)
-    if dst != "-":
+    if not is_straight(dst):
         click.echo(f"wrote {dst}: {rows:,} rows, {os.path.getsize(dst):,} bytes", err=True)
         click.echo(f"next: hbtrace analyze {dst}", err=True)

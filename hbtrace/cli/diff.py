@@ -66,6 +66,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings
     from hbtrace.cli.output import check_output
+    from hbtrace.cli.progress import watched
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare.diff import diff
     from hbtrace.compare.result import exit_code
@@ -81,7 +82,7 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     check_output(output, (base, head), force=force)
     suppressions = load_suppressions(given["suppressions"])
     options = replay_settings(given, suppressions, limit=1)
-    sides = [load_side([place], options, allow_partial=given["allow_partial"]) for place in (base, head)]
+    sides = [load_side([place], options, allow_partial=given["allow_partial"], see=watched) for place in (base, head)]
     check_filters(options.filters, sides)
     result = diff(*sides, fail_on=given["fail_on"])
     result.heed(suppressions)

@@ -23,10 +23,11 @@ Examples:
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
 @output_options(("text", "json"))
 def command(trace: str, ident: str, output: str | None, force: bool, **given: Any) -> int:
-    """Explain one race of TRACE: both sides, the missing edge, a witness, the mend.
+    """Explain one race of TRACE: both sides, the missing edge, a witness, the fix.
 
-    ID is a distinct race (R-...), a root cause (C-..., see `hbtrace triage`) or the row of a racing access; its first
-    report is explained. The witness is a legal schedule in which the wrong value is read, and it was executed.
+    ID is a distinct race (R-...), a root cause (C-..., see `hbtrace triage`) or the row of a racing access. Of its
+    reports the first of those with the worst effect is explained. The
+    witness is a legal schedule in which the wrong value is read; it was executed.
 
     Exit code: 1, as the trace has a race; 2 wrong use, or no race with this id; 3 a trace that cannot be read or
     has no access.

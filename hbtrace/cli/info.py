@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from hbtrace.cli.options import output_options
+from hbtrace.cli.options import budget_option, output_options
 
 FORMATS: Final = ("text", "json")
 
@@ -19,6 +19,7 @@ Examples:
 """
 )
 @click.argument("trace")
+@budget_option
 @output_options(FORMATS)
 @click.help_option("-h", "--help")
 def command(trace: str, output: str | None, force: bool, **given: str) -> None:

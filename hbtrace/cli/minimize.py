@@ -31,7 +31,7 @@ def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> i
     """
     from hbtrace.cli.output import refuse_inputs, warn
     from hbtrace.explain.minimize import minimize
-    from hbtrace.explain.triage import check_wanted, triage_source, wanted_of
+    from hbtrace.explain.triage import check_wanted, triage_source, wanted_of, worst_of
     from hbtrace.importers.source import Rereadable, open_source
     from hbtrace.trace.writer import check_target, open_writer
 
@@ -44,7 +44,7 @@ def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> i
     reports = wanted_of(found, ident)
     warn([*found.unseen, *source.warnings])
     with open_writer(output, force=force) as writer:
-        events = minimize(source.batches(), reports[0], settings)
+        events = minimize(source.batches(), reports[worst_of(found, reports)], settings)
         writer.write_rows(events)
     where = "" if output == "-" else f" in {output}"
     click.echo(f"{len(events)} of {found.recording.rows:,} events{where}", err=True)

@@ -86,8 +86,24 @@ def replay_options(command: Command) -> Command:
         type=click.Choice(("one", "ordered")),
         help="All host threads are one actor, or each is its own. Default: what the trace says.",
     )(command)
+    command = budget_option(command)
     command = click.option("--skip-weights", is_flag=True, help="Leave out accesses of weight buffers.")(command)
     return click.option("--strict", is_flag=True, help="Exit code 3 at the first breach of the format.")(command)
+
+
+def budget_option(command: Command) -> Command:
+    """How much a trace may cost. Hands on nothing: it holds for all that the command reads."""
+    return click.option(
+        "--budget", type=click.IntRange(1, 1_000_000), default=1, metavar="N", expose_value=False, callback=_raise,
+        help="Let a trace cost N times what its size allows.",
+    )(command)  # fmt: skip
+
+
+def _raise(ctx: click.Context, _: click.Parameter, times: int) -> None:
+    if times > 1:
+        from hbtrace.trace.budget import raised
+
+        ctx.with_resource(raised(times))
 
 
 def settings_of(given: dict[str, Any]) -> Settings:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import glob
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import IO
 
 import click
 
@@ -32,27 +30,23 @@ def open_output(
     if path is None or path == "-":
         yield show if form == "text" else _to_stdout
         return
+    from hbtrace.outfile import OutFile
+
     check_output(path, inputs, force=force)
-    target = Path(os.path.realpath(path))  # through a link, not in its place
-    special = target.exists() and not target.is_file()
     try:
-        with _opened(target, special=special) as stream:
-            try:
-                yield lambda data: _to_stream(stream.write, data)
-                stream.close()
-                if not special:
-                    os.replace(stream.name, target)
-            except BaseException:
-                if not special:
-                    Path(stream.name).unlink(missing_ok=True)
-                raise
+        out = OutFile(path, force=force)
+        try:
+            yield lambda data: _to_stream(out.stream.write, data)
+            out.keep()
+        finally:
+            out.drop()
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def refuse_inputs(path: str | None, inputs: Iterable[str]) -> None:
     """Raises UsageError if the output is one of what is read: a file, a folder's member, or what a glob matches."""
-    if path is None or not os.path.exists(path):
+    if path is None or path == "-" or not os.path.exists(path):
         return
     from hbtrace.trace.vocabulary import SUFFIXES
 
@@ -64,43 +58,15 @@ def refuse_inputs(path: str | None, inputs: Iterable[str]) -> None:
             raise UsageError(f"{path} is what is being read; name another file for the output")
 
 
-def check_apart(src: str, dst: str) -> None:
-    """Raises UsageError where a conversion would write over what it reads.
-
-    A crash leaves `run.arrow.part`, and a part is written before `run.arrow`.
-    """
-    if "-" in (src, dst) or not os.path.exists(src):
-        return
-    for target in (dst, f"{dst}.part"):
-        if os.path.exists(target) and os.path.samefile(src, target):
-            same = f"{src} and {dst} are the same file"
-            raise UsageError(same if target == dst else f"{src} is where {dst} is written first; rename it")
-
-
 def check_output(path: str | None, inputs: Iterable[str], *, force: bool) -> None:
     """Raises UsageError where `open_output` would, for a verb that reads its traces before it opens its output."""
+    from hbtrace.outfile import check_free
+
     if path is None or path == "-":
         return
-    if not path:
-        raise UsageError("-o wants the name of a file")
-    if os.path.isdir(path):
-        raise UsageError(f"{path} is a folder")
+    check_free(path, force=True)
     refuse_inputs(path, inputs)
-    if os.path.lexists(path) and not force:
-        raise UsageError(f"{path} exists; give -f to overwrite it")
-
-
-def _opened(target: Path, *, special: bool) -> IO[bytes]:
-    """A device as it is; for a file one of no other's name beside it, which takes its name at the end."""
-    if special:
-        return target.open("wb")
-    part = tempfile.NamedTemporaryFile(  # noqa: SIM115 - the caller closes it
-        dir=target.parent, prefix=f".{target.name[:80]}.", delete=False
-    )
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(part.name, 0o666 & ~mask)
-    return part
+    check_free(path, force=force)
 
 
 def _to_stream(write: Callable[[bytes], object], data: str | bytes) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from hbtrace.cli import interrupt
 from hbtrace.cli.output import Write, note, open_output, say, terminal_width, warn
 from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.result import Unreadable
@@ -22,6 +23,9 @@ T = TypeVar("T")
 def read_each(paths: Sequence[str], read: Callable[[str], T]) -> Iterator[T | Unreadable]:
     """What is made of each trace. Of several, one that cannot be read does not hide the others: it is said."""
     for path in paths:
+        if interrupt.asked():
+            say(f"hbtrace: {path}: not read, for the run was interrupted")
+            continue
         try:
             found: T | Unreadable = read(path)
         except HbtraceError as error:

@@ -18,7 +18,7 @@ Examples:
 """
 )
 @click.argument("trace", metavar="TRACE")
-@click.option("-v", "--verbose", is_flag=True, help="Open each cause: its nature, its mend, its distinct races.")
+@click.option("-v", "--verbose", is_flag=True, help="Open each cause: its nature, its fix, its distinct races.")
 @filter_options
 @replay_options
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
@@ -28,8 +28,8 @@ Examples:
 def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     """Show the root causes of the races of TRACE, one line each.
 
-    Races that lack the same order are one cause. The line says which order that is, what of it is live, how narrow
-    the window is, and the mend; `hbtrace whatif` tries the mend.
+    Races that lack the same order are one cause. The line says which order that is, what its effect is, how
+    narrow the window is, and the fix; `hbtrace whatif` tries the fix.
 
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read or
     has no access.

@@ -1,4 +1,4 @@
-"""`hbtrace whatif`: the same trace under another rule, and the smallest mend."""
+"""`hbtrace whatif`: the same trace under another rule, and the smallest fix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Examples:
   hbtrace whatif run.arrow --ring 2
   hbtrace whatif run.arrow --sync before:embd --hide-direct --format json
-  hbtrace whatif run.arrow --after-dst -o mended.arrow
+  hbtrace whatif run.arrow --after-dst -o fixed.arrow
   hbtrace whatif run.arrow --fix
 """
 )
@@ -43,7 +43,7 @@ Examples:
 @click.option("--synchronous", multiple=True, metavar="NAME", help="This backend's work is done when the call returns.")
 @click.option("--hide-direct", is_flag=True, help="Writes and reads through tensor->data are not announced.")
 @click.option("--place", multiple=True, metavar="OP=NAME", help="This operation runs on that backend.")
-@click.option("--fix", is_flag=True, help="Find the smallest set of mends that removes every race.")
+@click.option("--fix", is_flag=True, help="Find the smallest set of fixes that removes every race.")
 @click.option("--waits", is_flag=True, help="Which of the trace's own waits carry weight.")
 @filter_options
 @replay_options
@@ -53,7 +53,7 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     """Replay TRACE under another rule, and show before and after by root cause.
 
     Rules combine. With -o the rewritten trace is written to FILE (.arrow, .arrows or .jsonl; - is JSON Lines on
-    standard output, and the comparison then goes to standard error). --fix looks for the smallest mends instead, each
+    standard output, and the comparison then goes to standard error). --fix looks for the smallest fixes instead, each
     verified by replay; with -o it writes the trace under the first answer. --waits looks at all waits and all races: it
     takes neither filters nor -o.
 
@@ -103,7 +103,7 @@ def _replayed(trace: str, output: str | None, filters: Filters, *, force: bool, 
         left = 0 if fixed.answers else fixed.before.races
     else:
         rules += _edges(given, before)
-        width = None if output == "-" else terminal_width(None)
+        width = None if output in ("-", "/dev/stdout") else terminal_width(None)
         found = whatif(batches, rules, settings, filters, before=before)
         first = found.before.recording
         warn([*source.warnings, *first.warnings])

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from hbtrace.compare.diff import left_out_of, lost_roots, met_by_host, united
+from hbtrace.compare.could_show import why_not
+from hbtrace.compare.diff import left_out_of
 from hbtrace.compare.findings import RaceFinding, State
 from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.sides import Side
@@ -17,10 +18,8 @@ from hbtrace.errors import UsageError
 from hbtrace.escape import as_text
 from hbtrace.races.filters import Filters
 from hbtrace.races.identity import SHORTEST, full_identity, identities
-from hbtrace.races.natures import is_host
 from hbtrace.races.tomlfile import TomlFile, Types, line
 from hbtrace.replay.canonical import is_unnamed
-from hbtrace.replay.exercise import READ, WRITTEN
 from hbtrace.replay.reports import KINDS, Access, Report, Signature
 
 FORMAT: Final = 1
@@ -159,47 +158,20 @@ def check(
 def _why_not_fixed(canonical: Signature, side: Side) -> list[str]:
     """What is missing for a race that is gone to be fixed; empty if nothing is.
 
-    A file holds no counters to compare with. But a run that is whole, could race, had the race's queues, and, for a
-    race with the host, wrote what queued work still read, could have shown it. One that does not tell how much it did
-    must have exercised all that coverage looks for.
+    A file holds no counters to compare with: every run counts that is whole and could race at all.
     """
     able = [run for run in side.workloads.values() if not run.limits]
     if not able:
         return list(dict.fromkeys(f"the run {limit}" for run in side.workloads.values() for limit in run.limits))
-    actors = canonical[2], canonical[5]
-    for queue in dict.fromkeys(actor for actor in actors if not is_host(actor)):
-        able = [run for run in able if queue in run.queues]
-        if not able:
-            return [f"no run has an asynchronous backend {queue}"]
-    if any(map(is_host, actors)):
-        able = [run for run in able if run.work["windows"]]
-        if not able:
-            return ["the host wrote nothing that work issued before reads"]
-    able = [run for run in able if run.counted or run.exercised]
-    if not able:
-        return ["the run counts no ubatches, and its coverage is not `exercised`"]
-    names = canonical[3], canonical[6]
-    if any(name is not None and is_unnamed(name) for name in names):
+    if any(name is not None and is_unnamed(name) for name in (canonical[3], canonical[6])):
         return ["a tensor without a name cannot be known again: its number may be another one's in this run"]
-    return lost_roots(names, _needs(canonical), united([run.roots for run in able]))
+    return why_not(canonical, able)
 
 
 def prune(baseline: Baseline, result: RaceResult) -> Baseline:
     """The baseline without what is fixed."""
     fixed = {finding.report.canonical for finding in result.findings if finding.state == "fixed"}
     return Baseline({c: known for c, known in baseline.races.items() if c not in fixed}, baseline.folded)
-
-
-def _needs(canonical: Signature) -> dict[str, int]:
-    """What a run must touch to show the race: the kind says who read and who wrote."""
-    current, earlier = canonical[0].split("-after-")
-    roots: dict[str, int] = {}
-    for root, mode in ((canonical[3], earlier), (canonical[6], current)):
-        if root is not None:
-            roots[root] = roots.get(root, 0) | (WRITTEN if mode == "write" else READ)
-    if canonical[6] is not None and canonical[3] == canonical[6]:
-        roots[canonical[6]] |= met_by_host(canonical)
-    return roots
 
 
 def _stand_in(canonical: Signature) -> Report:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import Final
 
+from hbtrace.compare.could_show import touched, united, why_not
 from hbtrace.compare.findings import RaceFinding, State
 from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.sides import RaceOfSide, Side
 from hbtrace.compare.workload import incomparable, obstacles
 from hbtrace.races.identity import identities
-from hbtrace.races.natures import is_host
-from hbtrace.replay.canonical import fold_layers, is_unnamed, without_slot
-from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN
+from hbtrace.replay.canonical import is_unnamed
 from hbtrace.replay.reports import Signature
 from hbtrace.words import left_out
 
@@ -75,63 +73,16 @@ def _tell(
 
 
 def _why_not_fixed(canonical: Signature, base: Side, head: Side) -> list[str] | None:
-    """None for a fixed race; what is missing for one that was not exercised, as far as it is a thing of its own."""
+    """None for a fixed race; what is missing for one that was not exercised, as far as it is a thing of its own.
+
+    Of the runs that did as much as one that showed it.
+    """
     seen = base.races[canonical]
     showed = [base.workloads[key] for key in seen.workloads]
     clean = [run for run in head.workloads.values() if any(not obstacles(other, run) for other in showed)]
     if not clean:
         return []
-    roots = (seen.report.signature[3], seen.report.signature[6])
-    before, after = (united([run.roots for run in runs]) for runs in (showed, clean))
-    return lost_roots(roots, before, after, READ | WRITTEN | met_by_host(canonical)) or None
-
-
-def met_by_host(canonical: Signature) -> int:
-    """How the host must meet a root again for this race to have a place; nothing for a race between queues."""
-    if not is_host(canonical[5]):
-        return 0
-    return {"write-after-read": REWRITTEN, "read-after-write": REREAD}.get(canonical[0], 0)
-
-
-def united(touched: list[dict[str, int]]) -> dict[str, int]:
-    """What several runs touch."""
-    out: dict[str, int] = {}
-    for roots in touched:
-        for name, bits in roots.items():
-            out[name] = out.get(name, 0) | bits
-    return out
-
-
-def lost_roots(
-    names: tuple[str | None, ...], before: dict[str, int], after: dict[str, int], ways: int = ~0
-) -> list[str]:
-    """Which roots, named as in a signature, are no longer touched as they were. ways: those that count, or all."""
-    out = []
-    for name in dict.fromkeys(name for name in names if name is not None):
-        had, has = _touched(before, name) & ways, _touched(after, name)
-        if lost := had & ~has:
-            how = next(words for bit, words in _WAYS.items() if lost & bit) if has else "touched"
-            out.append(f"{name or 'a tensor without a name'} is no longer {how}")
-    return out
-
-
-_WAYS: Final = {
-    READ: "both read and written",
-    WRITTEN: "both read and written",
-    REWRITTEN: "written again after it is read",
-    REREAD: "read by the host after it is written",
-}
-
-
-def _touched(roots: dict[str, int], root: str) -> int:
-    """How a root is touched, by its name in a signature, which may be folded."""
-    if root in roots or "*" not in root:
-        return roots.get(root, 0)
-    touched = 0
-    for name, bits in roots.items():
-        if fold_layers(without_slot(name)) == root:
-            touched |= bits
-    return touched
+    return why_not(seen.report.signature, clean) or None
 
 
 def _changed_backends(base: Side, head: Side) -> list[str]:
@@ -154,7 +105,7 @@ def _moved(base: Side, head: Side, gone: set[Signature], new: set[Signature]) ->
     A name that both sides know is no new name: then these are two races. Where several would do, none is taken. Nor
     where the runs that show them cannot be compared: another workload has other tensors.
     """
-    roots = [united([run.roots for run in side.workloads.values()]) for side in (base, head)]
+    roots = [united(list(side.workloads.values())) for side in (base, head)]
     alike: dict[tuple[object, ...], tuple[list[Signature], list[Signature]]] = {}
     for number, (side, races) in enumerate(((base, gone), (head, new))):
         for canonical in races:
@@ -185,7 +136,7 @@ def _comparable(base: Side, then: RaceOfSide, head: Side, now: RaceOfSide) -> bo
 
 def _is_known(name: str | None, roots: dict[str, int]) -> bool:
     """Whether a name is one on this side. A number for want of a name is none: it means another tensor in each run."""
-    return name is not None and not is_unnamed(name) and _touched(roots, name) != 0
+    return name is not None and not is_unnamed(name) and touched(roots, name) != 0
 
 
 def _is_renamed(then: RaceOfSide, now: RaceOfSide, base: dict[str, int], head: dict[str, int]) -> bool:

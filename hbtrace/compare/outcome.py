@@ -154,14 +154,15 @@ def analyze(path: str, **options: Any) -> Outcome:
     return outcome
 
 
-def analyze_source(source: Source, options: Options) -> Outcome:
-    """As `analyze`, for what is open already; consequences only if they are asked for."""
+def analyze_source(source: Source, options: Options, tell: Callable[[Report], None] | None = None) -> Outcome:
+    """As `analyze`, for what is open already; consequences only if they are asked for. tell: the first report of each
+    distinct race, when it is found."""
     meter = Meter()
     judging = _Judging(source, options)
     session = Session(judging.batches(), options.settings, (meter, *judging.observers))
     checked = _CrossCheck(source)
     with in_trace(source.path):
-        selection = judging.select(checked.watch(session), session)
+        selection = judging.select(checked.watch(session if tell is None else _told(session, tell)), session)
         session.demand_accesses()
     return Outcome(
         source.path,
@@ -176,6 +177,15 @@ def analyze_source(source: Source, options: Options) -> Outcome:
         unseen=session.exercise.unseen,
         truncated=source.partial,
     )
+
+
+def _told(reports: Iterable[Report], tell: Callable[[Report], None]) -> Iterator[Report]:
+    seen = set()
+    for report in reports:
+        if report.signature not in seen:
+            seen.add(report.signature)
+            tell(report)
+        yield report
 
 
 RECORDED_BYTES: Final = 96 << 20
@@ -270,7 +280,7 @@ class _Judging:
         """What was not judged, and what a gate on consequence may have let through."""
         told = self._judged.sentences() if self._judged is not None else []
         if doubtful := self._left["unknown"]:
-            told.append(f"reports left out whose consequence is unknown: {doubtful:,} (--only unknown shows them)")
+            told.append(f"reports left out whose effect is unknown: {doubtful:,} (--only unknown shows them)")
         return told
 
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from hbtrace.escape import harmless
 from hbtrace.replay.reports import Access, Report, Signature
+from hbtrace.words import EFFECTS
 
 if TYPE_CHECKING:
     from hbtrace.consequence.sampling import Judged
+    from hbtrace.consequence.taint import Consequence
 
 
 def block(report: Report) -> str:
@@ -32,11 +34,10 @@ def _what(access: Access) -> str:
 
 def details(report: Report, ident: str, judged: Judged | None = None) -> list[str]:
     """The lines that `-v` adds under a block."""
-    lines = [f"    id       {ident}"]
+    lines = [f"  {step_text(report)}", f"    id       {ident}"]
     for title, access in (("earlier", report.earlier), ("current", report.current)):
-        lines.append(
-            f"    {title}  row {access.row}, access {access.access}, ubatch {access.ubatch}, thread {access.thread}"
-        )
+        ubatch = f", ubatch {access.ubatch}" if access.ubatch != -1 else ""
+        lines.append(f"    {title}  row {access.row}, access {access.access}{ubatch}, thread {access.thread}")
         if access.site:
             lines.append(f"             called from {access.site}")
         if access.is_view:
@@ -45,10 +46,26 @@ def details(report: Report, ident: str, judged: Judged | None = None) -> list[st
     lines.append(f"    bytes    {report.bytes} in conflict, {exact}")
     if judged is not None:
         found = judged.of(report)
-        told = "not judged" if found is None else f"{found.verdict}: {found.why}"
-        lines.append(f"    comes to {told}")
+        told = "not judged" if found is None else f"{EFFECTS[found.verdict]}: {found.why}"
+        lines.append(f"    effect   {told}{_of_race(report, found, judged)}")
         lines.append(f"    cause    {judged.cause(report)}")
     return [harmless(line) for line in lines]
+
+
+def _of_race(report: Report, found: Consequence | None, judged: Judged) -> str:
+    """What all reports of the race come to, where this one of them does not tell it."""
+    its = judged.races.get(report.canonical)
+    return "" if its is None or (found is not None and found.verdict == its) else f" (this race: {EFFECTS[its]})"
+
+
+def step_text(report: Report) -> str:
+    """`HOST has waited for ROCm0#2 up to step 2; this read is step 3`: the block's last line, in words."""
+    earlier, current = report.earlier, report.current
+    waited = f"has waited for {earlier.actor} up to step {report.knows}"
+    return (
+        f"{current.actor} {waited if report.knows else f'has not waited for {earlier.actor}'};"
+        f" this {earlier.mode} is step {report.needs}"
+    )
 
 
 def short_kind(kind: str) -> str:
@@ -63,15 +80,18 @@ def tensors(signature: Signature) -> str:
 
 
 def sides(report: Report) -> tuple[str, str]:
-    """Earlier and current side: actor and label."""
+    """Earlier and current side: actor and label. Two actors of one name are told apart by their `#n`."""
     earlier, current = report.signature[2], report.signature[5]
+    if earlier == current:
+        earlier, current = report.earlier.actor, report.current.actor
     return f"{earlier} ({report.earlier.label})", f"{current} ({report.current.label})"
 
 
 def sentence(report: Report) -> str:
     """One sentence about a race."""
     earlier, current = sides(report)
+    roots = (report.bytes_touched if name is None else name for name in (report.signature[3], report.signature[6]))
     return (
-        f"{report.kind} on {report.buffer}: {earlier} and {current} access {tensors(report.signature)}"
+        f"{report.kind} on {report.buffer}: {earlier} and {current} access {' / '.join(dict.fromkeys(roots))}"
         " with no happens-before edge between them"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from hbtrace.compare.outcome import Options, Outcome, analyze_source
 from hbtrace.compare.selection import RaceOfRun
 from hbtrace.compare.side_coverage import Worth
 from hbtrace.compare.workload import Key, Workload, workload_of
-from hbtrace.errors import TraceError, UsageError
+from hbtrace.errors import StoppedError, TraceError, UsageError
 from hbtrace.escape import as_text
-from hbtrace.importers.source import open_source, pasted_reports
+from hbtrace.importers.source import Source, open_source, pasted_reports
 from hbtrace.races.filters import Filters
 from hbtrace.races.suppressions import Suppression
 from hbtrace.races.unmatched import Nameable, absent_ids, nameable_of_races
@@ -24,6 +24,8 @@ from hbtrace.races.unmatched import check_filters as check_names
 from hbtrace.replay.reports import Report, Signature
 from hbtrace.trace.vocabulary import SUFFIXES
 from hbtrace.words import left_out
+
+See = Callable[[Source], Source]
 
 
 @dataclass(slots=True)
@@ -134,15 +136,18 @@ def _left_out(place: str) -> list[str]:
     return [as_text(f"{first}: not read, for it is in a folder of {place}; '{every}' names such traces as well")]
 
 
-def load_side(places: Sequence[str], options: Options, *, allow_partial: bool) -> Side:
+def load_side(
+    places: Sequence[str], options: Options, *, allow_partial: bool, see: See = lambda source: source
+) -> Side:
     """Analyze the runs of a side, one after the other; no trace and no report but one of each race is kept.
 
     A trace that several places name is one run. Raises TraceError for one that cannot be read, or only in part unless
-    `allow_partial`, or holds no access at all, and UsageError for a place that names none.
+    `allow_partial`, or holds no access at all, and UsageError for a place that names none. see: a look at each source;
+    one that it gives a `cut` was ended early: StoppedError, for half a side is no side.
     """
     side = Side(list(dict.fromkeys(path for place in places for path in traces_of(place))))
     for path in side.paths:
-        outcome = _outcome(path, replace(options, limit=1))
+        outcome = _outcome(path, replace(options, limit=1), see)
         if outcome.truncated and not allow_partial:
             raise TraceError(f"{path}: is truncated, and a gate judges whole runs only (--allow-partial lifts that)")
         side.add(outcome)
@@ -156,10 +161,15 @@ def load_side(places: Sequence[str], options: Options, *, allow_partial: bool) -
     return side
 
 
-def _outcome(path: str, options: Options) -> Outcome:
+def _outcome(path: str, options: Options, see: See) -> Outcome:
     if pasted_reports(path) is not None:
         raise TraceError(f"{path}: holds pasted reports and no trace, so nothing tells what that run did")
-    return analyze_source(open_source(path), options)
+    source = see(open_source(path))
+    outcome = analyze_source(source, options)
+    if cut := getattr(source, "cut", ""):
+        ids = ", ".join(sorted(outcome.selection.ids.values()))
+        raise StoppedError(f"{cut}, nothing compared; distinct races until there: {ids or 'none'}")
+    return outcome
 
 
 def check_filters(filters: Filters, sides: Sequence[Side], known: Iterable[Signature] = ()) -> None:

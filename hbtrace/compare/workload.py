@@ -36,25 +36,21 @@ class Workload:
     """What these runs touch, and how, by the name of the root (`Exercise.roots`)."""
     least: dict[str, int] = field(default_factory=dict)
     """Of runs without markers of ubatches: amounts that a fix may raise but never lowers. They stand for the others."""
-    exercised: bool = True
-    """The verdict of coverage is `exercised`."""
+    hosts: int = 1
+    """Host threads that access memory, as actors of their own."""
     paths: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> Key:
         kinds = tuple(bool(count) for count in self.work.values())
         named = tuple(sorted(self.backends)), tuple(sorted(self.queues))
-        return *self.amounts.values(), *sorted(self.least.items()), kinds, *named, self.limits, self.exercised
-
-    @property
-    def counted(self) -> bool:
-        """Whether the run tells how much it did in units that no fix changes."""
-        return not self.least
+        return *self.amounts.values(), *sorted(self.least.items()), kinds, *named, self.limits
 
     def add(self, other: Workload) -> None:
         """Unite with runs of the same key."""
         self.paths += other.paths
         self.work = {name: max(count, other.work[name]) for name, count in self.work.items()}
+        self.hosts = max(self.hosts, other.hosts)
         for name, touched in other.roots.items():
             self.roots[name] = self.roots.get(name, 0) | touched
 
@@ -76,7 +72,7 @@ def workload_of(outcome: Outcome) -> Workload:
         tuple(_limits(outcome)),
         dict(did.roots),
         least,
-        outcome.coverage is not None and outcome.coverage.verdict == "exercised",
+        len(did.hosts),
         [outcome.path],
     )
 

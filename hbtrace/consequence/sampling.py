@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hbtrace.consequence.taint import Consequence, Verdict, judge, judge_races, worst
+from hbtrace.consequence.taint import FREED, Consequence, Verdict, judge, judge_races, worst
 from hbtrace.races.natures import cause_of
 from hbtrace.replay.recording import Pair, Recording, pair_of
 from hbtrace.replay.reports import Report, Signature
+from hbtrace.words import sampled
 
 MOST_JUDGED: Final = 2_000
 """Reports whose consequence is looked at, each; of more, each distinct race's as a whole."""
@@ -103,13 +104,13 @@ class Judged:
         if not self.left:
             return []
         told = [
-            f"{self.left:,} of {self.left + len(self.by_pair):,} reports were not judged one by one for their"
-            " consequence: what all reports of a distinct race together come to stands for them"
+            f"{sampled(len(self.by_pair), self.left + len(self.by_pair))}: of the other reports what all reports of a"
+            " distinct race together come to stands"
         ]
         if self.beyond:
             told.append(
                 f"{self.beyond:,} reports were not judged at all, only the first {MOST_TOGETHER:,} are: their distinct"
-                " races are unknown unless another report makes them live"
+                " races are unknown unless another report makes them visible"
             )
         return told
 
@@ -128,6 +129,7 @@ def judge_sample(recording: Recording, sample: Sample, rows: int, *, partial: bo
         found = {pair_of(report): changed for report in reports}
     beyond = Consequence("unknown", f"the trace is looked at up to row {MOST_ROWS:,} only")
     found |= {pair_of(report): beyond for report in reports if report.current.row >= MOST_ROWS}
+    found |= {pair_of(report): FREED for report in reports if report.ends}  # whatever comes of the value
     races = _of_races(sample, found, together)
     named = _Named(recording.queues, recording.inputs)
     causes: dict[Signature, set[str]] = {}

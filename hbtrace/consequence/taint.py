@@ -25,7 +25,7 @@ from hbtrace.replay.program import END, HOST, PIECE, QUEUE, STEP, Program
 from hbtrace.replay.recording import Pair, Recording, pair_of, record
 from hbtrace.replay.reports import Report, Signature
 from hbtrace.replay.settings import Settings
-from hbtrace.trace.vocabulary import COPIES, ENDS
+from hbtrace.trace.vocabulary import COPIES
 
 Verdict = Literal["live", "dead", "unknown"]
 
@@ -81,7 +81,7 @@ def judge(
     flow = _Flow(recording, victims)
     flow.run()
     return {
-        pair_of(report): FREED if flow.freed(report) else flow.verdict(report, its, partial=partial)
+        pair_of(report): FREED if report.ends else flow.verdict(report, its, partial=partial)
         for report, its in zip(reports, victims, strict=True)
     }
 
@@ -103,7 +103,7 @@ def judge_races(
     for (canonical, approx), label in labels.items():
         told.setdefault(canonical, []).append(flow.verdict_of(label, approx=approx, partial=partial).verdict)
     for report in reports:
-        if flow.freed(report):
+        if report.ends:
             told[report.canonical].append("live")
     return {canonical: worst(verdicts) for canonical, verdicts in told.items()}
 
@@ -276,11 +276,6 @@ class _Flow:
         rows = [self._live_rows[bit] for bit in bits if bit in self._live_rows]
         doubtful, untold = (any(told >> bit & 1 for bit in bits) for told in (self._maybe, self._untold))
         return self._come_to(rows, doubtful, untold, approx=approx, partial=partial)
-
-    def freed(self, report: Report) -> bool:
-        """Whether the later side frees the memory."""
-        row = report.current.row  # a second reading may have found fewer rows
-        return row < self._recording.rows and self._recording.events[row] in ENDS
 
     def _come_to(
         self, rows: list[int], doubtful: bool, untold: bool, *, approx: bool, partial: bool

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
 from hbtrace.explain.consequents import consequents
+from hbtrace.explain.ways import WAYS, Way, way_between
 from hbtrace.races.filters import Filters
 from hbtrace.races.identity import identities
 from hbtrace.races.natures import Key, Nature, ident_of, is_host, key_of, nature_of
@@ -23,6 +25,10 @@ from hbtrace.replay.program import JOIN, STEP
 from hbtrace.replay.recording import NO_TIME, Pair, Recording, pair_of
 from hbtrace.replay.reports import Report, Signature
 from hbtrace.trace.vocabulary import HOST_SETS
+from hbtrace.words import count
+
+NO_TENSOR: Final = "-"
+"""The name of bytes of no tensor."""
 
 
 @dataclass(slots=True)
@@ -38,9 +44,9 @@ class Cause:
     """One root cause and what it comes to.
 
     ident: `C-` and digits; no address, clock, count, split or time is in it. earlier, current: the actors, without the
-    `#n` of later ones where its reports are of several. point: labels of the first report's two sides. ubatches: of the
-    current sides. windows: the narrowest and the widest. consequent: every report of it is only possible after another
-    race.
+    `#n` of later ones where its reports are of several, but for actors of one name: then those of the first. point:
+    labels of the first report's two sides. ubatches: of the current sides. windows: the narrowest and the widest.
+    consequent: every report of it is only possible after another race.
     """
 
     ident: str
@@ -50,6 +56,12 @@ class Cause:
     point: tuple[str, str]
     reports: list[Report] = field(default_factory=list)
     tensors: list[str] = field(default_factory=list)
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By name of a buffer the interval that holds all conflicting bytes of no tensor."""
+    pairs: set[tuple[str, str]] = field(default_factory=set)
+    """The two actors of each report."""
+    one_name: bool = False
+    """Whether its actors differ in their `#n` alone."""
     signatures: dict[Signature, None] = field(default_factory=dict)
     ubatches: set[int] = field(default_factory=set)
     narrowest: Window | None = None
@@ -59,6 +71,8 @@ class Cause:
     live: int = 0
     dead: int = 0
     unknown: int = 0
+    way: Way = "event"
+    """The lightest way in which each current side could wait for its earlier one."""
     can_wait: bool = True
     """Whether each earlier side is a queue that can still be waited for when the current side happens."""
     sets: bool = True
@@ -69,6 +83,21 @@ class Cause:
     @property
     def distinct(self) -> int:
         return len({report.signature for report in self.reports})
+
+    @property
+    def touched(self) -> list[str]:
+        """What its reports are about: tensors, and bytes where no tensor is."""
+        named = [name for name in self.tensors if name != NO_TENSOR]
+        return named + [f"{buffer}[{lo}, {hi})" for buffer, (lo, hi) in self.spans.items()]
+
+    @property
+    def also(self) -> str:
+        """What `earlier` and `current` leave out where all actors are of one name; mostly nothing."""
+        more = len(self.pairs) - 1
+        if not more or not self.one_name:
+            return ""
+        back = (self.current, self.earlier) in self.pairs
+        return " and the other way round" if back and more == 1 else f" and {count(more, 'more pair')} of that name"
 
     @property
     def first_row(self) -> int:
@@ -137,18 +166,24 @@ def _note_fills(copies: list[Cause], recording: Recording) -> None:
 
 def _add(cause: Cause, report: Report, recording: Recording, *, primary: bool) -> None:
     cause.reports.append(report)
+    way = way_between(recording.queues, report.earlier.actor, report.current.actor)
+    cause.way = max(cause.way, way, key=WAYS.index)
     cause.can_wait = cause.can_wait and _can_wait(report, recording)
     cause.sets = cause.sets and recording.events[report.current.row] in HOST_SETS
-    if cause.earlier != report.earlier.actor:
-        cause.earlier = report.canonical[2]
-    if cause.current != report.current.actor:
-        cause.current = report.canonical[5]
+    cause.pairs.add((report.earlier.actor, report.current.actor))
+    cause.one_name = report.canonical[2] == report.canonical[5]
+    if not cause.one_name:
+        cause.earlier = report.earlier.actor if cause.earlier == report.earlier.actor else report.canonical[2]
+        cause.current = report.current.actor if cause.current == report.current.actor else report.canonical[5]
     cause.signatures.setdefault(report.canonical)
     cause.primary += primary
     for side in (report.earlier, report.current):
-        name = "-" if side.root is None else without_slot(side.root)
+        name = NO_TENSOR if side.root is None else without_slot(side.root)
         if name not in cause.tensors:
             cause.tensors.append(name)
+        if side.root is None:
+            lo, hi = cause.spans.get(report.buffer, (report.lo, report.hi))
+            cause.spans[report.buffer] = min(lo, report.lo), max(hi, report.hi)
     cause.ubatches.add(report.current.ubatch)
     window = window_of(report, recording)
     if cause.narrowest is None or window.events < cause.narrowest.events:

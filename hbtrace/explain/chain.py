@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hbtrace.replay.kernel import Clock
-from hbtrace.replay.program import DROP, END, JOIN, QUEUE, RECORD, RELEASE, WAIT
+from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT
 from hbtrace.replay.recording import Recording
 from hbtrace.replay.reports import Report
 
@@ -24,8 +24,23 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Stale:
+    """A wait between the two sides for an event that was recorded before the earlier one.
+
+    wait, record: rows. queue: who recorded it. issued: the rows of its work after the record, to the earlier side.
+    """
+
+    wait: int
+    record: int
+    queue: str
+    issued: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """links: who learns of the earlier access before the current one happens, in order.
+
+    stale: the last wait of the current side, or of who issued it, that came between and was for nothing, None if none.
 
     knows_since: the row in which the current actor learnt the newest that it knows of the earlier one, -1 for never.
     learns_at: the row after the current access in which it learns of the earlier one after all, -1 for never.
@@ -37,6 +52,7 @@ class Chain:
     learns_at: int
     current_clock: Clock
     earlier_clock: Clock
+    stale: Stale | None = None
 
 
 def chain_of(recording: Recording, report: Report) -> Chain:
@@ -57,6 +73,12 @@ class _Walk:
         self._since = NEVER
         self._learns = NEVER
         self._snapshots: dict[str, Clock] = {}
+        self._records: dict[int, tuple[int, int]] = {}
+        """By event: the row of its record, and the actor."""
+        self._work: list[int] = []
+        """Rows of the earlier actor's work."""
+        self._stale: dict[int, tuple[int, int]] = {}
+        """By who waits: the row of the last wait that was for nothing, and that of the record."""
 
     def run(self) -> Chain:
         needs, knew, mine = self._report.earlier.clock, 0, 0
@@ -65,6 +87,8 @@ class _Walk:
             if op in (RECORD, RELEASE):
                 held = self._slots.get(other, 0) if op == RELEASE else 0
                 self._slots[other] = max(held, known.get(self._first, 0))
+            if "current" not in self._snapshots:
+                self._note_events(op, actor, other, row)
             if actor == self._then:
                 mine = known.get(self._first, 0)
             if "current" not in self._snapshots:
@@ -75,7 +99,30 @@ class _Walk:
                 self._learns = row
                 break
         current, earlier = (self._snapshots.get(side, {}) for side in ("current", "earlier"))
-        return Chain(self._links, self._since, self._learns, current, earlier)
+        return Chain(self._links, self._since, self._learns, current, earlier, self._last_stale())
+
+    def _note_events(self, op: int, actor: int, other: int, row: int) -> None:
+        """Work of the earlier actor, records of events, and waits for what they hold too little of."""
+        if op in (HOST, QUEUE) and actor == self._first and "earlier" not in self._snapshots:
+            self._work.append(row)
+        elif op == RECORD:
+            self._records[other] = row, actor
+        elif op == WAIT and "earlier" in self._snapshots and other in self._records:
+            record, queue = self._records[other]
+            if queue == self._first and self._slots.get(other, 0) < self._report.earlier.clock:
+                self._stale[actor] = row, record
+
+    def _last_stale(self) -> Stale | None:
+        """Of the current side, or of the host thread that issued it."""
+        thread = self._report.current.thread
+        issuer = f"HOST#{thread}" if thread else "HOST"
+        names = self._recording.actors
+        found = [its for actor, its in self._stale.items() if actor == self._then or names[actor] in ("HOST", issuer)]
+        if not found:
+            return None
+        wait, record = max(found)
+        work = dict.fromkeys((*self._work, self._report.earlier.row))
+        return Stale(wait, record, names[self._first], [row for row in work if record < row])
 
     def _moments(self) -> Iterator[tuple[int, int, int, int, Clock]]:
         """Each step with what its actor then knows, itself among it."""

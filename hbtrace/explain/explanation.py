@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from hbtrace.consequence.taint import Consequence, Trail, trail
+from hbtrace.consequence.taint import Consequence, Trail, Verdict, trail
 from hbtrace.explain.causes import Cause, Window, window_of
 from hbtrace.explain.chain import Chain, chain_of
 from hbtrace.explain.mends import Advice, advice
 from hbtrace.explain.row_words import rows_in_words
 from hbtrace.explain.schedule import Lines, lines_of
-from hbtrace.explain.triage import Triage, triage, wanted_of
+from hbtrace.explain.triage import Triage, triage, wanted_of, worst_of
 from hbtrace.explain.witness import Witness, witness
 from hbtrace.importers.source import open_source
 from hbtrace.replay.recording import Recording
@@ -26,7 +27,8 @@ _NEIGHBOURS = 2
 @dataclass(frozen=True)
 class Explanation:
     """One race in full. others: how many more reports the id stands for; races: of how many distinct races they all
-    are; means: of what they all are. words: rows in words.
+    are; means: of what they all are; which: the place of this one among them, from 1; effects: how many of them come
+    to what, of those that were judged. words: rows in words.
 
     around: for the earlier and the current side the rows next to it in its actor's program, itself among them.
     """
@@ -47,6 +49,8 @@ class Explanation:
     actors: list[str]
     races: int
     means: Literal["race", "cause", "row"]
+    which: int
+    effects: Counter[Verdict]
 
 
 def explain_race(path: str, ident: str, **settings: Any) -> Explanation:
@@ -61,14 +65,16 @@ def explain_race(path: str, ident: str, **settings: Any) -> Explanation:
 def explain(
     found: Triage, reports: list[Report], batches: Callable[[], Iterable[pa.RecordBatch]]
 ) -> Explanation:
-    """The first of `reports` (see `triage.wanted_of`) in full; the trace is read once more for its rows' words."""
-    report, recording = reports[0], found.recording
+    """The worst of `reports` (see `triage.wanted_of`) in full; the trace is read once more for its rows' words."""
+    place, recording = worst_of(found, reports), found.recording
+    report = reports[place]
     lines = lines_of(recording)
     cause = next(cause for cause in found.causes if report in cause.reports)
     chain, shown = chain_of(recording, report), witness(recording, report, lines)
     around = tuple(_around(recording, lines, side) for side in (report.earlier, report.current))
     rows = {row for side in around for row in side} | {lane.row for lane in shown.lanes}
     rows |= {link.row for link in chain.links} | {chain.learns_at, chain.knows_since}
+    rows |= {chain.stale.wait, *chain.stale.issued} if chain.stale is not None else set()
     rows |= {version[0] for version in (*shown.recorded, *shown.seen) if version is not None}
     spread = trail(recording, report)
     rows.add(spread.doubt)
@@ -77,7 +83,7 @@ def explain(
         found.path, found.ids[report.canonical], report, len(reports) - 1, cause, advice(cause),
         found.consequence_of(report), window_of(report, recording), chain, shown, (around[0], around[1]),
         rows_in_words(batches(), rows - {-1}), spread, recording.actors, races,
-        "race" if races == 1 else "cause" if reports == cause.reports else "row",
+        "race" if races == 1 else "cause" if reports == cause.reports else "row", place + 1, found.effects_of(reports),
     )  # fmt: skip
 
 

@@ -37,14 +37,14 @@ class Advice:
 def advice(cause: Cause) -> Advice:
     """Of the several mends the one that the literature on the cause names first."""
     queue, edge = cause.earlier, f"--edge {cause.ident}"
-    if is_host(cause.earlier):
+    if cause.way == "hand-over":
         return _hand_over(cause, edge)
     if cause.nature == "input":
         return _ring_advice(cause, edge)
     if cause.nature == "cpu-split":
         return Advice(
             f"wait for {queue} before the CPU split",
-            f"let the host wait for {queue} before the CPU split touches {', '.join(cause.tensors)}, or give the CPU"
+            f"let the host wait for {queue} before the CPU split touches {', '.join(cause.touched)}, or give the CPU"
             " slot a buffer type that no asynchronous backend computes on; an input ring cannot help",
             (*_before("--sync", cause), edge),
         )
@@ -63,20 +63,38 @@ def advice(cause: Cause) -> Advice:
         )
     if cause.fills and cause.point[1].endswith(" dst"):
         return _slot_advice(cause, edge)
-    return Advice(
-        f"{cause.current} waits for {cause.earlier}",
-        f"record an event on {cause.earlier} after {cause.point[0]} and wait for it on {cause.current} before"
-        f" {cause.point[1]}",
-        (edge, *_before("--event", cause)),
-    )
+    return _wait_advice(cause, edge)
+
+
+def _wait_advice(cause: Cause, edge: str) -> Advice:
+    """The wait itself: an event where both have them, else the host waits before it goes on."""
+    earlier, current, (first, then) = cause.earlier, cause.current, cause.point
+    host = is_host(current)
+    short = f"{current} waits for {earlier}" if host or cause.way == "event" else _host_waits(cause)
+    short += cause.also
+    before = then if host else f"it gives {then} to {current}"
+    if cause.way == "drain":
+        who = current if host else "the host"
+        text = f"let {who} wait for {earlier}, which has no events, before {before}{cause.also}"
+        return Advice(short, text, (edge, *_before("--sync", cause)))
+    told = f"record an event on {earlier} after {first} and "
+    if host or cause.way == "event":
+        told += f"wait for it on {current} before {then}{cause.also}"
+    else:
+        told += f"let the host wait for it before {before}, which cannot wait for it{cause.also}"
+    return Advice(short, told, (edge, *_before("--event", cause)))
+
+
+def _host_waits(cause: Cause) -> str:
+    return f"the host waits for {cause.earlier} before {cause.current}"
 
 
 def _hand_over(cause: Cause, edge: str) -> Advice:
-    """No event tells when a host thread is done."""
+    """No event tells when a host thread is done, nor what was done with its call."""
     return Advice(
-        f"{cause.current} waits for {cause.earlier}",
+        f"{cause.current} waits for {cause.earlier}{cause.also}",
         f"release a lock or a flag on {cause.earlier} after {cause.point[0]}, and acquire it for {cause.current} before"
-        f" {cause.point[1]}",
+        f" {cause.point[1]}{cause.also}",
         (edge,),
     )
 
@@ -94,7 +112,9 @@ def _ring_advice(cause: Cause, edge: str) -> Advice:
 
 
 def _slot_advice(cause: Cause, edge: str) -> Advice:
-    slot = ", ".join(cause.tensors)
+    if cause.way != "event":
+        return _wait_advice(cause, edge)
+    slot = ", ".join(cause.touched)
     return Advice(
         f"{cause.current} waits for the slot's last reader on {cause.earlier}",
         f"the source's queue {cause.current}, which runs the copy, must wait for the last reader of {slot} on the"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,7 @@ _NAMING: Final = frozenset({"tensor", "backend", "buffer"})
 
 def rows_in_words(batches: Iterable[pa.RecordBatch], wanted: set[int]) -> dict[int, str]:
     """A short text for each wanted row. Only these and definitions are decoded."""
-    tables, words, first = Tables(), {}, 0
+    tables, queues, words, first = Tables(), _Queues(), {}, 0
     naming = pa.array(sorted(_NAMING))
     for batch in batches:
         if first > max(wanted, default=-1):
@@ -30,21 +31,40 @@ def rows_in_words(batches: Iterable[pa.RecordBatch], wanted: set[int]) -> dict[i
         events = rows_from_batch(batch.filter(pa.array(mask)), fitting=True)
         for row, event in zip(numbers[mask].tolist(), events, strict=True):
             if row in wanted:
-                words[row] = in_words(event, tables)
+                words[row] = in_words(event, tables, queues)
+            queues.take(event)
             if (ev := str(event.get("ev"))) in _NAMING:
                 tables.define(ev, event)
         first += batch.num_rows
     return words
 
 
-def in_words(event: EventRow, tables: Tables) -> str:
+class _Queues(dict[int, str]):
+    """What the queue of each backend id is called, as reports print it: the n-th later one of a name is `name#n`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._same: Counter[str] = Counter()
+
+    def take(self, event: EventRow) -> None:
+        """One row more."""
+        if event.get("ev") == "backend" and "id" in event and "name" in event:
+            name = str(event["name"])
+            self[event["id"]] = f"{name}#{self._same[name]}" if self._same[name] else name
+            self._same[name] += 1
+
+
+def in_words(event: EventRow, tables: Tables, queues: Mapping[int, str]) -> str:
     """`tensor_set inp_tokens (ubatch 1)`"""
     ev = str(event.get("ev"))
     what = ""
     if "tensor" in event:
-        what = _name(event["tensor"], tables)
+        ends = [tables.name(event["tensor"])] if event["tensor"] != -1 else []
+        if event.get("host_range"):
+            ends.insert(len(ends) if ev == "get_async" else 0, _range(event["host_range"], tables))
+        what = " -> ".join(ends)
     elif ev in COPIES:
-        what = " -> ".join(_name((event.get(key) or {}).get("tensor", -1), tables) for key in ("src", "dst"))
+        what = " -> ".join(_range(event.get(key) or {}, tables) for key in ("src", "dst"))
     elif "graph" in event:
         what = f"graph {event['graph']}"
     elif "event" in event:
@@ -52,13 +72,23 @@ def in_words(event: EventRow, tables: Tables) -> str:
     elif "object" in event:
         what = str(event["object"])
     elif "buffer" in event:
-        what = str(tables.buffers.get(event["buffer"], {}).get("name", f"?{event['buffer']}"))
+        what = _buffer(event["buffer"], tables)
     elif ev == "synchronize":
-        what = str(tables.backends.get(event.get("backend", -1), {}).get("name", ""))
+        what = queues.get(event.get("backend", -1), f"?{event.get('backend', -1)}")
     label = f"{event['label']}: " if event.get("label") else ""
     ubatch = f" (ubatch {event['ubatch']})" if event.get("ubatch", -1) != -1 else ""
     return f"{label}{ev} {what}".rstrip() + ubatch
 
 
-def _name(tensor: int, tables: Tables) -> str:
-    return tables.name(tensor) if tensor != -1 else "-"
+def _buffer(ident: int, tables: Tables) -> str:
+    return str(tables.buffers.get(ident, {}).get("name", f"?{ident}"))
+
+
+def _range(its: EventRow, tables: Tables) -> str:
+    """The tensor of a range, by name; of bytes of no tensor which."""
+    if its.get("tensor", -1) != -1:
+        return tables.name(its["tensor"])
+    if its.get("buffer", -1) == -1:
+        return "-"
+    offset, size = its.get("offset", 0), its.get("size")
+    return _buffer(its["buffer"], tables) + (f"[{offset}, {offset + size})" if isinstance(size, int) else "")

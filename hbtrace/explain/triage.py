@@ -9,7 +9,7 @@ from shlex import quote
 from typing import Any
 
 from hbtrace.consequence.sampling import MOST_JUDGED, OF_EACH
-from hbtrace.consequence.taint import DEAD, Consequence, Verdict, judge, judge_races
+from hbtrace.consequence.taint import DEAD, Consequence, Verdict, judge, judge_races, worst
 from hbtrace.errors import UsageError, in_trace
 from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.explain.mends import Advice, advice
@@ -76,6 +76,24 @@ class Triage:
             self.consequences |= judge(self.recording, [report], partial=self.truncated)
         return self.consequences[pair]
 
+    def judge_worst(self, reports: list[Report]) -> None:
+        """Judge more of these, where their worst is not among those that are judged: by halves, each as a whole."""
+        left = [report for report in reports if pair_of(report) not in self.consequences]
+        known = worst(self.effects_of(reports))
+        bad = self._worst_of(left) if left and known != "live" else known
+        while bad != known and len(left) > MOST_JUDGED:
+            half = left[: len(left) // 2]
+            left = half if self._worst_of(half) == bad else left[len(half) :]
+        if bad != known:
+            self.consequences |= judge(self.recording, left, partial=self.truncated)
+
+    def _worst_of(self, reports: list[Report]) -> Verdict:
+        return worst(judge_races(self.recording, reports, partial=self.truncated).values())
+
+    def effects_of(self, reports: list[Report]) -> Counter[Verdict]:
+        """How many of these come to what, of those that are judged."""
+        return Counter(found.verdict for r in reports if (found := self.consequences.get(pair_of(r))) is not None)
+
     def advice(self, cause: Cause) -> Advice:
         """The mend of a cause, by name."""
         return advice(cause)
@@ -125,12 +143,13 @@ def triage_recording(
     suppressed = sum(not filters or filters.shows(report, ids) for report in hidden.values())
     left_out = len(recording.reports) - suppressed - sum(len(cause.reports) for cause in causes)
     verdicts |= judge(recording, _second_look(causes, verdicts, races), partial=partial)
+    out = Triage(path, recording, causes, verdicts, [], ids, left_out, suppressed, partial)
     for cause in causes:
-        told = Counter(found.verdict for r in cause.reports if (found := verdicts.get(pair_of(r))) is not None)
+        told = out.effects_of(cause.reports)
         cause.live, cause.dead, cause.unknown = told["live"], told["dead"], told["unknown"]
         if not cause.live and not cause.unknown:  # those that nobody judged could be
             cause.unknown = len(cause.reports) - cause.dead
-    return Triage(path, recording, causes, verdicts, [], ids, left_out, suppressed, partial)
+    return out
 
 
 def _suppressed(reports: list[Report], suppressions: Suppressions | None) -> dict[Pair, Report]:
@@ -175,12 +194,22 @@ def _second_look(
 
 def find(found: Triage, wanted: str) -> list[Report]:
     """The reports that an id means: a race's `R-…`, a cause's `C-…`, or the row of a current access."""
-    if is_row(wanted):
-        return [report for report in found.reports if report.current.row == int(wanted)]
     for cause in found.causes:
         if cause.ident == wanted:
             return cause.reports
-    return [report for report in found.reports if is_id_of(wanted, report.canonical, found.ids[report.canonical])]
+    if is_row(wanted):
+        its = [report for report in found.reports if report.current.row == int(wanted)]
+    else:
+        its = [report for report in found.reports if is_id_of(wanted, report.canonical, found.ids[report.canonical])]
+    return sorted(its, key=pair_of)  # they can be of several causes
+
+
+def worst_of(found: Triage, reports: list[Report]) -> int:
+    """The place of the first report whose effect is the worst of these, as far as they are judged."""
+    found.judge_worst(reports)
+    bad = worst(found.effects_of(reports))
+    judged = ((place, found.consequences.get(pair_of(report))) for place, report in enumerate(reports))
+    return next((place for place, its in judged if its is not None and its.verdict == bad), 0)
 
 
 def check_wanted(wanted: str) -> None:

@@ -108,6 +108,7 @@ class Rereadable:
         self._kept: list[pa.RecordBatch] | None = [] if keep else None
         self._spool = None if Path(source.path).is_file() else Spool()
         self._read = False
+        self._rows = 0
 
     path = property(lambda self: self._source.path)
     kind = property(lambda self: self._source.kind)
@@ -127,15 +128,25 @@ class Rereadable:
         if self._kept is not None:
             return iter(self._kept)
         if self._spool is None:
-            return open_source(self.path).batches()
+            return self._as_far(open_source(self.path).batches())
         if not self.whole:
             raise TraceError(f"{self.path}: no room to keep it for a second reading: save it to a file first")
         return self._spool.again()
+
+    def _as_far(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """No further than the first reading went, which may have been ended early."""
+        left = self._rows
+        for batch in batches:
+            if not left:
+                return
+            yield (part := batch.slice(0, left))
+            left -= part.num_rows
 
     def _first(self) -> Iterator[pa.RecordBatch]:
         batches, held = self._source.batches(), 0
         for batch in batches if self._spool is None else self._spool.passing(batches):
             held += batch.nbytes
+            self._rows += batch.num_rows
             if held > _KEPT_BYTES:
                 self._kept = None
             elif self._kept is not None:

@@ -8,6 +8,7 @@ import platform
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -32,18 +33,50 @@ def library(say: Callable[[str], None]) -> Path:
     if not sys.platform.startswith("linux"):
         raise RecordError(f"recording needs Linux, this is {sys.platform}; traces can be analyzed anywhere")
     compiler = _compiler()
-    folder = cache_folder()
-    built = _loadable(folder / f"recorder-{_key(compiler)}.so")
+    name = f"recorder-{_key(compiler)}.so"
+    built = _loadable(_trusted_folder(name, say) / name)
     if not built.is_file():
-        say(f"compiling the recorder library once, into {folder}")
+        say(f"compiling the recorder library once, into {built.parent}")
         _build(compiler, built)
     return built
 
 
+def _trusted_folder(name: str, say: Callable[[str], None]) -> Path:
+    """Where the library is or goes. It runs in the recorded program: no other user may have had a hand in it."""
+    for folder in dict.fromkeys((cache_folder(), _default_folder())):
+        why = untrusted(folder / name)
+        if not why:
+            return folder
+        say(f"{folder} is not used for the recorder library, for another user could have written there: {why}")
+    return Path(tempfile.mkdtemp(prefix="hbtrace-"))  # ours alone
+
+
+def untrusted(path: Path) -> str:
+    """Why another user than this one and root could have written a file, or a folder or link on the way to it; empty
+    if none could. What is not there yet is judged by where it would be."""
+    real = Path(os.path.realpath(path))
+    for place in dict.fromkeys((path, *path.parents, real, *real.parents)):
+        try:
+            found = place.lstat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return f"{place}: {error.strerror}"
+        if found.st_uid not in (os.geteuid(), 0):
+            return f"{place} belongs to user {found.st_uid}"
+        kept = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX  # in /tmp nobody replaces another's files
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not stat.S_ISLNK(found.st_mode) and not kept:
+            return f"{place} has mode {stat.S_IMODE(found.st_mode):o}"
+    return ""
+
+
 def cache_folder() -> Path:
     """Where compiled libraries are kept: HBTRACE_CACHE, else the user's cache folder."""
-    if own := os.environ.get("HBTRACE_CACHE"):
-        return Path(own).absolute()
+    own = os.environ.get("HBTRACE_CACHE")
+    return Path(own).absolute() if own else _default_folder()
+
+
+def _default_folder() -> Path:
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home and os.path.isabs(home) else Path.home() / ".cache") / "hbtrace"
 
@@ -82,7 +115,7 @@ def _key(compiler: list[str]) -> str:
 def _build(compiler: list[str], target: Path) -> None:
     """Compile beside the target and rename: another process may do the same at the same time."""
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as name, _Compilers() as run:
             folder = Path(name)
             sources = sorted(_SOURCES.glob("*.cpp"))
@@ -93,6 +126,7 @@ def _build(compiler: list[str], target: Path) -> None:
             made = folder / "recorder.so"
             if run([*compiler, *_LINK, *_STATIC, *objects, "-o", made, "-ldl"]) is not None:
                 _raise_first([run([*compiler, *_LINK, *objects, "-o", made, "-ldl"])])
+            made.chmod(0o755)  # whatever the umask lets a group do
             made.replace(target)
     except OSError as error:
         raise RecordError(

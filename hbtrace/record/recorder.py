@@ -23,6 +23,7 @@ from typing import Any, Final, Self
 
 from hbtrace import __version__
 from hbtrace.errors import HbtraceError, UsageError
+from hbtrace.outfile import give_name
 from hbtrace.record.recorder_events import Events
 from hbtrace.record.recorder_values import Row, kept, row_of, shown
 from hbtrace.trace import vocabulary as v
@@ -302,17 +303,13 @@ def _finish(path: Path, spool: Path, file: FileIO, *, force: bool) -> None:
     _check(path, spool, file)
     if os.name == "nt":  # renames nothing that is open. Elsewhere the lock is held until the trace is made
         file.close()
-    make = _rename if path.suffix == ".jsonl" else _convert
     try:
-        make(path, spool, force=force)
+        if path.suffix == ".jsonl":
+            give_name(spool, path, force=force)
+        else:
+            _convert(path, spool, force=force)
     except (HbtraceError, OSError) as error:
         raise UsageError(f"{error}; the events are kept in {spool}") from None
-
-
-def _rename(path: Path, spool: Path, *, force: bool) -> None:
-    if not force and os.path.lexists(path):
-        raise UsageError(f"{path} exists")
-    spool.replace(path)
 
 
 def _convert(path: Path, spool: Path, *, force: bool) -> None:

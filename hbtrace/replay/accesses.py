@@ -15,7 +15,7 @@ from typing import Final
 from hbtrace.replay import diagnostics
 from hbtrace.replay.canonical import without_slot
 from hbtrace.replay.diagnostics import Diagnostics
-from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN, Exercise
+from hbtrace.replay.exercise import READ, REREAD, REWRITTEN, WRITTEN, Exercise, no_tensor
 from hbtrace.replay.names import Names
 from hbtrace.replay.objects import Buffer, Tensor, Touched
 from hbtrace.replay.picked import anything_picked, rows_between
@@ -23,7 +23,7 @@ from hbtrace.replay.program import Program, Shape
 from hbtrace.trace.columns import ABSENT, Range
 
 MAX_PIECES: Final = 1 << 17
-"""Separate pieces of one strided range; beyond, its span is taken as one piece and marked approx."""
+"""Separate pieces of an event's ranges together; beyond, each range's span is one piece and marked approx."""
 
 _LOWEST: Final = -(2**63)
 _HIGHEST: Final = 2**63 - 1
@@ -58,6 +58,8 @@ class Resolved:
     """Whether it may be wider than what was touched; None: as the range says."""
     touches: bool = False
     """Whether there are bytes there, of a live buffer or a dead one, left out or not."""
+    dense: bool = False
+    """There were too many pieces: it is their span."""
 
 
 class Template:
@@ -65,7 +67,7 @@ class Template:
 
     __slots__ = (
         "_nodes", "accesses", "approx", "chosen", "effects", "footprints", "generation", "issued", "needs", "origins",
-        "parts", "read_roots", "resolved", "roots", "touches", "touching",
+        "parts", "read_roots", "resolved", "roots", "touching",
     )  # fmt: skip
 
     def __init__(self, accesses: list[tuple[bool, Range]], origins: list[Origin] | None = None) -> None:
@@ -79,7 +81,6 @@ class Template:
         """The id of each access's root tensor, -1 for bytes of no tensor."""
         self.read_roots: frozenset[int] = frozenset()
         self.issued = -1
-        self.touches = False
         self.resolved: list[Resolved] = []
         self.generation = -1
         self.needs: frozenset[int] = frozenset()
@@ -127,7 +128,10 @@ class Accesses:
         self._changed: dict[int, int] = {}
         self._spaces = 0
         self._footprints = 0
+        self.followed = 0
         self._pieces = 0
+        self.full = False
+        """Whether the footprints given out are more than is to be kept: then a program should end here."""
         self._templates: list[Template] = []
         self._noted: set[tuple[int, bool]] = set()
         """Roots, and whether it is a write, of which `meets` has nothing more to say."""
@@ -167,8 +171,6 @@ class Accesses:
         """Bring a template up to date for its use in `row`, and count what that use meets."""
         if template.generation != self._generation:
             self._refresh(template, row)
-        if template.touches:
-            self._exercise.touched = True
         for kind, detail, ident in template.effects:
             self._diagnostics.add(kind, row, detail, ident)
         for touched, (_, lo, hi) in template.touching:
@@ -184,12 +186,28 @@ class Accesses:
     def meets(self, template: Template, number: int, row: int) -> None:
         """Note an access of a template in use that comes after one of the other mode: there a race can be."""
         root, write = template.roots[number], template.accesses[number][0]
-        if root == -1 or (root, write) in self._noted:
-            return
-        name, touched = without_slot(self._names.tensor(root, row)[0]), self._exercise.roots
-        if (before := touched.get(name, 0)) & (READ if write else WRITTEN):
-            touched[name] = before | (REWRITTEN if write else REREAD)
+        if root == -1:
+            if (buffer := template.resolved[number].buffer) is not None:
+                self._again(no_tensor(self._names.buffer(buffer.space, row)[0]), write=write)
+        elif (root, write) not in self._noted and self._again(
+            without_slot(self._names.tensor(root, row)[0]), write=write
+        ):
             self._noted.add((root, write))
+
+    def meets_whole(self, buffer: Buffer, row: int) -> None:
+        """Note that a whole buffer is written, behind all that was done in it."""
+        name = no_tensor(self._names.buffer(buffer.space, row)[0])
+        touched = self._exercise.roots
+        touched[name] = touched.get(name, 0) | WRITTEN
+        self._again(name, write=True)
+
+    def _again(self, name: str, *, write: bool) -> bool:
+        """Whether a place is accessed after an access of the other mode; noted then."""
+        touched = self._exercise.roots
+        if not (before := touched.get(name, 0)) & (READ if write else WRITTEN):
+            return False
+        touched[name] = before | (REWRITTEN if write else REREAD)
+        return True
 
     def skips(self, buffer: Buffer) -> bool:
         """Whether accesses of this buffer are left out."""
@@ -205,17 +223,13 @@ class Accesses:
         """A footprint that is no template's: access number 0 over these pieces."""
         return self._emit([(space, lo, hi, 0, write) for space, lo, hi in pieces])
 
-    @property
-    def full(self) -> bool:
-        """Whether the footprints given out are more than is to be kept: then a program should end here."""
-        return self._pieces > _FOOTPRINT_BUDGET
-
     def take_program(self) -> Program:
         """The program so far; a new one begins."""
         program, self.program = self.program, Program()
         if self.full:
             self.program.forget_footprints = True
             self._footprints = self._pieces = 0
+            self.full = False
             for template in self._templates:
                 template.footprints.clear()
                 template.parts.clear()
@@ -227,7 +241,7 @@ class Accesses:
     def _refresh(self, template: Template, row: int) -> None:
         since, changed = template.generation, self._changed
         if since < 0:
-            template.resolved = [self._resolve(r, row) for _, r in template.accesses]
+            template.resolved = self._resolve_all(template, row)
             template.roots = [-1] * len(template.accesses)
             self._note_roots(template, range(len(template.accesses)), row)
         elif any(changed.get(key, 0) > since for key in template.needs):
@@ -237,7 +251,9 @@ class Accesses:
                 if any(changed.get(key, 0) > since for key in old.needs)
             ]
             for number in numbers:
-                template.resolved[number] = self._resolve(template.accesses[number][1], row)
+                template.resolved[number] = self._resolve(template.accesses[number][1], row, MAX_PIECES)
+            if sum(map(_spread, template.resolved)) > MAX_PIECES or any(r.dense for r in template.resolved):
+                template.resolved = self._resolve_all(template, row)
             self._note_roots(template, numbers, row)
         else:
             template.generation = self._generation
@@ -247,7 +263,7 @@ class Accesses:
         template.parts.clear()
         template.needs = frozenset(key for r in resolved for key in r.needs)
         template.effects = [effect for r in resolved for effect in r.effects]
-        template.touches = any(r.touches or r.pieces for r in resolved)
+        self._exercise.touched |= any(r.touches or r.pieces for r in resolved)
         template.approx = [
             bool(a.approx) if r.approx is None else r.approx
             for (_, a), r in zip(template.accesses, resolved, strict=True)
@@ -268,31 +284,48 @@ class Accesses:
                 root = self._names.tensor(asked.tensor, row)[1]
                 template.roots[number] = root
                 name = without_slot(self._names.tensor(root, row)[0])
-                touched[name] = touched.get(name, 0) | (WRITTEN if write else READ)
+            elif (buffer := template.resolved[number].buffer) is not None:
+                name = no_tensor(self._names.buffer(buffer.space, row)[0])
+            else:
+                continue
+            touched[name] = touched.get(name, 0) | (WRITTEN if write else READ)
         reads = (root for root, (write, _) in zip(template.roots, template.accesses, strict=True) if not write)
         template.read_roots = frozenset(reads) - {-1}
 
-    def _resolve(self, asked: Range, row: int) -> Resolved:
-        """Section 2's ranges with the fine print of section 9: where the bytes are, in the order told there."""
+    def _resolve_all(self, template: Template, row: int) -> list[Resolved]:
+        """All of its accesses; where they have too many pieces together, each range as its span."""
+        found, left = [], MAX_PIECES
+        for _, asked in template.accesses:
+            found.append(resolved := self._resolve(asked, row, max(1, left)))
+            if resolved.dense:
+                return [self._resolve(asked, row, 1) for _, asked in template.accesses]
+            left -= _spread(resolved)
+        return found
+
+    def _resolve(self, asked: Range, row: int, limit: int) -> Resolved:
+        """Section 2's ranges with the fine print of section 9: where the bytes are, in the order told there.
+
+        limit: pieces; of more the span is taken.
+        """
         out = Resolved()
         place = self._place(asked, row, out)
         if place is None:
             return out
         out.buffer, base, end = place
-        self._fill(out, out.buffer, base, end, asked)
+        self._fill(out, out.buffer, base, end, asked, limit)
         if self.skips(out.buffer):
             out.touches |= bool(out.pieces)
             out.effects, out.pieces = (), ()
         return out
 
-    def _fill(self, out: Resolved, buffer: Buffer, base: int, end: int | None, asked: Range) -> None:
+    def _fill(self, out: Resolved, buffer: Buffer, base: int, end: int | None, asked: Range, limit: int) -> None:
         """Fill in the bytes of a range in a buffer, and whom they name."""
         if asked.by != -1:
             if asked.picked is None:  # the event does not say which rows: somewhere in the tensor
                 out.approx, asked = True, asked._replace(offset=0, size=ABSENT)
             else:
                 out.approx = False
-                self._pick(out, buffer, base + asked.offset, asked)
+                self._pick(out, buffer, base + asked.offset, asked, limit)
                 if out.pieces or out.touches:
                     self._name_roots(asked.tensor, out)
                 return
@@ -310,7 +343,7 @@ class Accesses:
             out.touches = True
             out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
         else:
-            self._cut(out, buffer, lo, size, rows, stride)
+            self._cut(out, buffer, lo, size, (rows, stride), limit)
         if asked.tensor != -1 and (out.pieces or buffer.dead):
             self._name_roots(asked.tensor, out)
 
@@ -341,8 +374,9 @@ class Accesses:
             self._own[ident] = Buffer(-1, space, touched=Touched())
         return self._own[ident]
 
-    def _cut(self, out: Resolved, buffer: Buffer, lo: int, size: int, rows: int, stride: int) -> None:
-        """Fill in the pieces, cut to the buffer."""
+    def _cut(self, out: Resolved, buffer: Buffer, lo: int, size: int, spread: tuple[int, int], limit: int) -> None:
+        """Fill in the pieces, cut to the buffer. spread: rows and stride."""
+        rows, stride = spread
         least, most = (_LOWEST, _HIGHEST) if buffer.size is None else (0, buffer.size)
         hi = lo + (rows - 1) * stride + size
         if lo < least or hi > most:
@@ -352,15 +386,15 @@ class Accesses:
             rows, size = 1, hi - lo  # the pieces meet: one span, exactly
         first = max(0, (least - lo - size) // stride + 1) if rows > 1 else 0
         last = min(rows - 1, (most - lo - 1) // stride) if rows > 1 else 0
-        if last - first >= MAX_PIECES:
+        if last - first >= limit:
             out.effects += ((diagnostics.DENSE, f"{rows} pieces", 0),)
-            out.approx = True
+            out.approx = out.dense = True
             lo, size, first, last = lo + first * stride, (last - first) * stride + size, 0, 0
         spans = ((lo + k * stride, lo + k * stride + size) for k in range(first, last + 1))
         cut = ((max(start, least), min(end, most)) for start, end in spans)
         out.pieces = tuple((buffer.space, start, end) for start, end in cut if start < end)
 
-    def _pick(self, out: Resolved, buffer: Buffer, base: int, asked: Range) -> None:
+    def _pick(self, out: Resolved, buffer: Buffer, base: int, asked: Range, limit: int) -> None:
         """The rows that an index named: of each `size` bytes, `pitch` apart (contract, section 10)."""
         if not anything_picked(asked):
             return
@@ -369,10 +403,10 @@ class Accesses:
             out.effects += ((diagnostics.USE_AFTER_FREE, f"buffer {buffer.ident}", buffer.ident),)
             return
         least, most = (_LOWEST, _HIGHEST) if buffer.size is None else (0, buffer.size)
-        found = rows_between(asked, base, least, most, MAX_PIECES)
+        found = rows_between(asked, base, least, most, limit)
         if found.dense:
             out.effects += ((diagnostics.DENSE, "rows that were picked", 0),)
-            out.approx = True
+            out.approx = out.dense = True
         if found.outside is not None:
             lo, hi = found.outside
             detail = f"[{lo}, {hi}) of buffer {buffer.ident}, which is [0, {buffer.size})"
@@ -387,6 +421,7 @@ class Accesses:
             if ident in seen:
                 return
             seen.add(ident)
+            self.followed += 1
             out.needs += (2 * ident,)
         if tensor is None:
             out.effects += ((diagnostics.TENSOR, f"tensor {ident}, root of a view", ident),)
@@ -398,7 +433,7 @@ class Accesses:
         if found is None:
             if not template.footprints:
                 self._templates.append(template)
-                self._pieces += _TEMPLATE_COST
+                self._weigh(_TEMPLATE_COST)
             found = self._emit(
                 [
                     (space, lo, hi, n, template.accesses[n][0])
@@ -411,14 +446,23 @@ class Accesses:
             template.footprints[key] = found
         return found
 
+    def _weigh(self, pieces: int) -> None:
+        self._pieces += pieces
+        self.full = self._pieces > _FOOTPRINT_BUDGET
+
     def _emit(self, pieces: list[tuple[int, int, int, int, bool]]) -> int:
         if not pieces:
             return -1
         program = self.program
         number = self._footprints
         self._footprints += 1
-        self._pieces += len(pieces)
+        self._weigh(len(pieces))
         program.footprints.append(number)
         program.pieces.extend(array("q", [value for piece in pieces for value in piece]))
         program.bounds.append(len(program.pieces))
         return number
+
+
+def _spread(resolved: Resolved) -> int:
+    """Its pieces, if there are several: one is its span already."""
+    return len(resolved.pieces) if len(resolved.pieces) > 1 else 0

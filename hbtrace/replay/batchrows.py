@@ -5,9 +5,8 @@ The lowest of the lowering's three layers: it reads, `definitions.py` keeps what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hbtrace.replay import diagnostics
@@ -41,24 +40,12 @@ class BatchRows:
         self._thread = columns.ints("thread", 0)
         self._backend_id = columns.ints("backend", -1)
         self._buffer_id = columns.ints("buffer", -1)
-        self._ranges: dict[str, Ranges] = {}
-        self._needed = _Needed(self)
+        self._lists = _Lists(columns)
         self._breach: tuple[int, str] | None
         self._value_findings(batch)
         self.exercise.label(columns.pairs("ev", "label"))
         self.exercise.splits.update(columns.distinct("split"))
         self.exercise.ubatch_numbers.update(columns.distinct("ubatch"))
-
-    def _list(self, name: str) -> Ranges:
-        found = self._ranges.get(name)
-        if found is None:
-            columns = self._columns
-            if name == OWN:
-                found = columns.own()
-            else:
-                found = columns.single(name) if COLUMNS[name] == RANGE else columns.ranges(name)
-            self._ranges[name] = found
-        return found
 
     def _value_findings(self, batch: pa.RecordBatch) -> None:
         for row, problem in value_problems(batch):
@@ -77,15 +64,28 @@ class BatchRows:
         """Not so a `meta` that is not the first event, and nor do its keys and values."""
         return not self._first + row or self._columns.strings("ev")[row] != "meta"
 
-    def presence(self, key: str) -> tuple[Sequence[Any], Any]:
-        """A column by row, and what stands in it where the key is absent."""
-        kind = COLUMNS[key]
+    def _lacking(self) -> dict[int, str]:
+        """Rows that lack a key which their event cannot do without, each with the first such key."""
+        found: dict[int, str] = {}
+        for ev, rows in self._columns.rows_by_event().items():
+            for key in EVENTS[ev].needs if ev in EVENTS else ():
+                for row in rows[self._absent(key, rows)].tolist():
+                    found.setdefault(row, key)
+        return found
+
+    def _absent(self, key: str, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these rows have no value of a key; of an id, -1 is none."""
+        kind, columns = COLUMNS[key], self._columns
+        found: npt.NDArray[np.bool_]
         if kind == STR:
-            return self._columns.strings(key), None
-        if kind == RANGE:
-            return self._list(key).present or [True] * self._columns.length, False
-        absent = ABSENT if kind == INT else -1
-        return self._columns.ints(key, absent), absent
+            words = columns.strings(key)
+            found = np.array([words[row] is None for row in rows.tolist()])
+        elif kind == RANGE:
+            found = ~np.array(self._lists[key].present, dtype=bool)[rows]
+        else:
+            absent = ABSENT if kind == INT else -1
+            found = columns.numbers(key, absent)[rows] == absent
+        return found
 
     def _known(self, ev: str, key: str, row: int) -> str | None:
         """A value of a named set; an unknown one is as absent."""
@@ -93,13 +93,18 @@ class BatchRows:
         return value if value in SETS[ev, key] else None
 
 
-class _Needed(dict[str, list[tuple[str, Sequence[Any], Any]]]):
-    """By event, the keys that its rows cannot do without: each with its column and what stands there for none."""
+class _Lists(dict[str, Ranges]):
+    """The ranges that rows of a batch list, by where (`Event.reads`, `Event.writes`); made on first use."""
 
-    def __init__(self, rows: BatchRows) -> None:
+    def __init__(self, columns: Columns) -> None:
         super().__init__()
-        self._rows = rows
+        self._columns = columns
 
-    def __missing__(self, ev: str) -> list[tuple[str, Sequence[Any], Any]]:
-        self[ev] = found = [(key, *self._rows.presence(key)) for key in EVENTS[ev].needs]
+    def __missing__(self, name: str) -> Ranges:
+        columns = self._columns
+        if name == OWN:
+            found = columns.own()
+        else:
+            found = columns.single(name) if COLUMNS[name] == RANGE else columns.ranges(name)
+        self[name] = found
         return found

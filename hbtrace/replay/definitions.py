@@ -35,6 +35,8 @@ class Definitions(BatchRows):
         self._hosts = {0: self.names.new_actor(HOST_NAME)}
         self.introduced: list[tuple[int, int, Backend]] = []
         """Every backend in the order of its first row: (row, id, what it is)."""
+        self.synchronous: set[int] = set()
+        """The actors of those whose work is complete when the call returns. What an actor is never changes."""
 
     @property
     def ordered(self) -> bool:
@@ -108,6 +110,8 @@ class Definitions(BatchRows):
     def _put_backend(self, row: int, ident: int, backend: Backend) -> None:
         self._backends[ident] = backend
         self.introduced.append((self._first + row, ident, backend))
+        if backend.synchronous:
+            self.synchronous.add(backend.actor)
         self._draining = [pair for pair in self._draining if pair[1].live]
         if backend.drains:
             self._draining.append((ident, backend))

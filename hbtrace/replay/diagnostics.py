@@ -35,7 +35,7 @@ _SENTENCES: Final = {
     LATE_META: "{rows} with a `meta` that is not the first event: it counts for nothing",
     CUT: "{rows} with a range that leaves its buffer: the range is cut to the buffer",
     NOTHING: "{rows} with a range that touches nothing: a tensor without a buffer, or neither a tensor nor a buffer",
-    DENSE: "{rows} with a range of too many separate pieces: it is taken as one span, and as approx",
+    DENSE: "{rows} with ranges of too many separate pieces: each is taken as one span, and as approx",
     FREED_BACKEND: "{rows} that use a backend after it was freed: it keeps its actor",
     USE_AFTER_FREE: "use-after-free: {rows} that use a buffer after it was freed",
     HOST_NAME: "{rows} with a backend named HOST, which is reserved for host threads",

@@ -22,6 +22,12 @@ COPY_SIDES: Final = (" src", " dst")
 """What stands behind the label of each access of a copy."""
 
 
+
+def no_tensor(buffer: str) -> str:
+    """What the bytes of a buffer are called that belong to no tensor."""
+    return f"{buffer} (bytes of no tensor)"
+
+
 @dataclass(slots=True)
 class Exercise:
     """Counters of one trace, none of which depends on addresses, ids or times."""
@@ -43,7 +49,8 @@ class Exercise:
     backends: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
     """The attributes of each backend, name among them, as sorted pairs of words (`Columns.attributes`)."""
     roots: dict[str, int] = field(default_factory=dict)
-    """READ, WRITTEN, REWRITTEN, REREAD by the name of a root tensor, a scheduler's copy without its slot."""
+    """READ, WRITTEN, REWRITTEN, REREAD by the name of a root tensor, a scheduler's copy without its slot; of bytes of
+    no tensor by `no_tensor`."""
     tensors: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
     labels: set[str] = field(default_factory=set)

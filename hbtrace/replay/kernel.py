@@ -138,6 +138,18 @@ class Kernel:
         self._footprints: dict[int, list[_Part]] = {}
         self._residents: dict[tuple[int, int], Resident] = {}
         self._sweep_at = _CELLS_BEFORE_FORGETTING
+        self.visited = 0
+        """Atoms looked at so far."""
+
+    @property
+    def cells(self) -> int:
+        """How many are remembered."""
+        return sum(len(space.starts) for space in self._spaces.values())
+
+    @property
+    def known(self) -> int:
+        """The entries of all vector clocks."""
+        return sum(map(len, self._clocks.values())) + sum(map(len, self._slots.values()))
 
     def run(self, program: Program) -> list[Hit]:
         """Replay one chunk; the races in it, in order."""
@@ -236,6 +248,7 @@ class Kernel:
         stamp: Stamp = [actor, known[actor], row]
         host = self._closed and actor == 0
         small = len(parts) < RESIDENT_ATOMS
+        self.visited += len(parts) if small or host else 0
         if small and not host:
             parts = self._plain(stamp, known, parts)
             if not parts:
@@ -285,6 +298,7 @@ class Kernel:
         stamp = resident.stamp
         stamp[1:] = access.stamp[1:]
         stale, resident.stale = resident.stale, set()
+        self.visited += len(stale)
         for index in sorted(stale):
             atom = parts[index].atom
             self._visit(access, atom, (stamp, atom.last_write), (stamp, atom.last_read), resident, index)
@@ -385,7 +399,7 @@ class Kernel:
 
     def _forget(self) -> None:
         """Sweep all cells, but only when their number doubled since the last sweep. Residents' cells stay."""
-        if not self._closed or sum(len(space.starts) for space in self._spaces.values()) < self._sweep_at:
+        if not self._closed or self.cells < self._sweep_at:
             return
         for space in self._spaces.values():
             for cell in space.cells.values():
@@ -398,7 +412,6 @@ class Kernel:
                 space.starts = sorted(space.cells)
             if space.starts:
                 space.merge(list(space.starts))
-        total = sum(len(space.starts) for space in self._spaces.values())
-        self._sweep_at = max(_CELLS_BEFORE_FORGETTING, 2 * total)
+        self._sweep_at = max(_CELLS_BEFORE_FORGETTING, 2 * self.cells)
 
 

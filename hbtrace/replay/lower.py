@@ -22,6 +22,7 @@ from hbtrace.replay.objects import Backend, Buffer
 from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
 from hbtrace.replay.settings import Settings
 from hbtrace.replay.windows import Windows
+from hbtrace.trace.budget import Budget
 from hbtrace.trace.columns import Run
 from hbtrace.trace.rows import rows_from_batch
 from hbtrace.trace.shapes import shape_of
@@ -30,7 +31,10 @@ from hbtrace.trace.vocabulary import EVENTS, Event
 BLIND: Final = "blind"
 """The `note` of a recorder that could not see some calls."""
 
-_CACHED_TEMPLATES: Final = 1 << 15
+_CACHED_ACCESSES: Final = 1 << 16
+"""Of interned templates, each template counting as one more."""
+_STEPS_BY_ACTORS: Final = 1 << 22
+"""A step can copy a clock, which has an entry an actor: where there are many a program ends early, to be weighed."""
 _CACHED_GRAPHS: Final = 64
 _CACHED_PICKS: Final = 64
 """Templates of graphs and kernels with the rows that were picked: each is as large as its graph."""
@@ -62,11 +66,16 @@ class Lowering(Definitions):
         self._free_slots: list[int] = []
         self._slot_count = 0
         self._interned: dict[tuple[bytes, bytes], Template] = {}
+        self._interned_size = 0
+        self.budget = Budget()
+        """Of the trace: what it may cost."""
         self._picked: dict[tuple[Template, tuple[tuple[int, tuple[Run, ...]], ...]], Template] = {}
         self._buffer_template = Template([])
         self._code: list[int] = []
         self._templates: dict[int, Template] = {}
-        self._handlers = {ev: self._handler(ev, event) for ev, event in EVENTS.items()}
+        self._handlers: dict[str | None, Callable[[int], None]] = {
+            ev: self._handler(ev, event) for ev, event in EVENTS.items()
+        }
 
     def _handler(self, ev: str, event: Event) -> Callable[[int], None]:
         """What lowers an event's rows: a method of its name, or the one for its kind of work."""
@@ -81,27 +90,27 @@ class Lowering(Definitions):
     def programs(self, batch: pa.RecordBatch) -> Iterator[Program]:
         """The program of the next batch, in as many parts as it takes to keep the footprints in hand few."""
         self._load(batch)
+        self.budget.follow(batch)
         self._templates = {}
         last, problem = self._breach or (self._columns.length, "")
-        for row, ev in enumerate(self._columns.strings("ev")[:last]):
-            self._lower_row(row, ev)
-            if self._accesses.full:
+        lacking, accesses = self._lacking(), self._accesses
+        evs = self._columns.strings("ev")[:last]
+        for row, handler in enumerate(map(self._handlers.get, evs)):
+            if handler is None or row in lacking:
+                self._skip(row, evs[row], lacking.get(row))
+                continue
+            handler(row)
+            if accesses.full or len(self._code) * len(self.names.actors) > _STEPS_BY_ACTORS:
                 yield self._take()
         if self._breach is not None:
             self.diagnostics.add(diagnostics.KEY, self._first + last, problem)
         yield self._end()
 
-    def _lower_row(self, row: int, ev: str | None) -> None:
-        handler = self._handlers.get(ev or "")
-        if handler is None:
-            detail = f"unknown event `{ev}`" if ev else self._stranger(row)
-            self.diagnostics.add(diagnostics.SKIPPED, self._first + row, detail)
-            return
-        for key, values, absent in self._needed[ev or ""]:
-            if values[row] == absent:
-                self.diagnostics.add(diagnostics.SKIPPED, self._first + row, f"`{ev}` lacks `{key}`")
-                return
-        handler(row)
+    def _skip(self, row: int, ev: str | None, lacks: str | None) -> None:
+        """A row that cannot be replayed, and why."""
+        strange = f"unknown event `{ev}`" if ev else self._stranger(row)
+        detail = f"`{ev}` lacks `{lacks}`" if lacks else strange
+        self.diagnostics.add(diagnostics.SKIPPED, self._first + row, detail)
 
     def _stranger(self, row: int) -> str:
         """What is told of a row without `ev`; of the first one also whose it is, as far as its keys tell."""
@@ -132,12 +141,18 @@ class Lowering(Definitions):
 
     def _bound_caches(self) -> None:
         """Interned templates are made again on demand."""
-        if len(self._interned) > _CACHED_TEMPLATES:
+        if self._interned_size > _CACHED_ACCESSES:
             self._interned.clear()
+            self._interned_size = 0
         if len(self._graph_templates) > _CACHED_GRAPHS:
             self._graph_templates.clear()
             self._picked.clear()
             self._windows.forget_graphs()
+
+    @property
+    def followed(self) -> int:
+        """Links from views to their roots that were followed so far."""
+        return self._accesses.followed
 
     @property
     def templates(self) -> dict[int, Template]:
@@ -159,14 +174,16 @@ class Lowering(Definitions):
 
     def _template(self, row: int, event: Event) -> Template:
         """The template of the ranges that an event lists, reads before writes, brought up to date."""
-        reads, writes = event.reads, event.writes
-        lists = self._list
-        key = b"" if reads is None else lists(reads).key(row), b"" if writes is None else lists(writes).key(row)
+        lists = self._lists
+        reads = None if event.reads is None else lists[event.reads]
+        writes = None if event.writes is None else lists[event.writes]
+        key = b"" if reads is None else reads.key(row), b"" if writes is None else writes.key(row)
         found = self._interned.get(key)
         if found is None:
-            accesses = [] if reads is None else [(READS, r) for r in lists(reads).get(row)]
-            accesses += [] if writes is None else [(WRITES, r) for r in lists(writes).get(row)]
+            accesses = [] if reads is None else [(READS, r) for r in reads.get(row)]
+            accesses += [] if writes is None else [(WRITES, r) for r in writes.get(row)]
             found = self._interned[key] = Template(accesses)
+            self._interned_size += 1 + len(accesses)
         if found.chosen:
             found = self._with_picked(found, row)
         at = self._first + row
@@ -250,6 +267,7 @@ class Lowering(Definitions):
         self._templates[at] = self._buffer_template
         pieces = self._accesses.whole(buffer)
         self.exercise.touched |= bool(pieces)
+        self._accesses.meets_whole(buffer, at)
         if not self._accesses.skips(buffer):
             if buffer.touched is not None:
                 self.diagnostics.add(diagnostics.BUFFER, at, f"buffer {buffer.ident}", buffer.ident)
@@ -273,7 +291,8 @@ class Lowering(Definitions):
         template = self._template(row, event)
         self._note_issue(event, template, row)
         self._queued(row, queue, self._accesses.footprint(template))
-        self._settle(row, queue)
+        if queue.synchronous:
+            self._settle(row, queue)
 
     def _note_issue(self, event: Event, template: Template, row: int) -> None:
         """Count work for coverage; what carries bytes may write what the host wrote before it was mended."""

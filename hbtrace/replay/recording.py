@@ -227,6 +227,6 @@ def _note_definitions(out: Recording, batch: pa.RecordBatch, names: dict[str, in
 def _rows(batch: pa.RecordBatch, mask: pa.Array) -> list[dict[str, Any]]:
     """The rows that a mask chooses, with only the columns that definitions have here."""
     found = batch.filter(mask)
-    keys = ("ev", "id", "backend", "name", "device", "type", "synchronous", "drains", "flags")
+    keys = ("ev", "id", "backend", "name", "device", "registry", "type", "synchronous", "events", "drains", "flags")
     columns = [found.column(key).to_pylist() for key in keys]
     return [{k: v for k, v in zip(keys, values, strict=True) if v is not None} for values in zip(*columns, strict=True)]

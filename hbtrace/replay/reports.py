@@ -13,7 +13,7 @@ from hbtrace.replay.canonical import fold_layers, is_unnamed, without_slot
 from hbtrace.replay.exercise import COPY_SIDES
 from hbtrace.replay.kernel import READ_AFTER_WRITE, WRITE_AFTER_WRITE, Hit
 from hbtrace.replay.lower import Call, Lowering
-from hbtrace.trace.vocabulary import COPIES
+from hbtrace.trace.vocabulary import COPIES, ENDS
 
 Kind = Literal["read-after-write", "write-after-write", "write-after-read"]
 Mode = Literal["read", "write"]
@@ -21,6 +21,8 @@ Signature = tuple[str, str, str, str | None, str, str, str | None, str]
 
 KINDS: Final[tuple[Kind, ...]] = ("read-after-write", "write-after-write", "write-after-read")
 """By the kernel's number."""
+
+_NOWHERE: Final = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,19 @@ class Report:
     """
     places: tuple[str | None, str | None] = field(compare=False)
     """Where in the graph the two roots stand, as far as a graph tells."""
+    ends: bool = field(default=False, compare=False)
+    """The later side ends the life of the memory: a free."""
     repeats: int = field(default=1, compare=False)
     """How many reports this one stands for."""
+
+    def touched(self, side: Access) -> str:
+        """What a side touched: its tensor, by name; where no tensor is, the bytes in conflict."""
+        return self.bytes_touched if side.tensor is None else side.tensor
+
+    @property
+    def bytes_touched(self) -> str:
+        """The bytes in conflict by their buffer, without numbers for a race of which no run is at hand."""
+        return f"{self.buffer}[{self.lo}, {self.hi})" if self.hi > self.lo else f"bytes of {self.buffer}"
 
 
 class Naming:
@@ -82,7 +95,8 @@ class Naming:
         self._lowering = lowering
         self._fold = fold
         self._calls: dict[int, Call] = {}
-        self._sides: dict[tuple[int, int], tuple[str | None, int, str | None, int, str]] = {}
+        self._accesses: dict[tuple[int, int, Mode, int, int], Access] = {}
+        """Those named since the last `keep`: an access that races often is one object."""
         self._simple: dict[str, str] = {}
         self._known_places: dict[tuple[int, int], str | None] = {}
 
@@ -91,7 +105,7 @@ class Naming:
         first = self._lowering.first_row
         calls = self._calls
         self._calls = {row: self._lowering.call(row) if row >= first else calls[row] for row in rows}
-        self._sides.clear()
+        self._accesses.clear()
         self._known_places.clear()
         self._lowering.names.forget_before(min(rows, default=self._lowering.rows))
 
@@ -119,22 +133,22 @@ class Naming:
             current.label,
         )
         places = self._places(earlier, earlier_call.template, current, current_call.template)
-        canonical = (
-            *signature[:3],
-            _known_by(signature[3], places[0]),
-            *signature[4:6],
-            _known_by(signature[6], places[1]),
-            signature[7],
-        )
+        canonical = signature
+        if places != _NOWHERE:
+            roots = _known_by(signature[3], places[0]), _known_by(signature[6], places[1])
+            canonical = (*signature[:3], roots[0], *signature[4:6], roots[1], signature[7])
         return Report(
             kind, buffer, buffer_id, hit.lo, hit.hi, hit.bytes, approx, earlier, current, hit.knows,
-            hit.earlier_clock, signature, signature if canonical == signature else canonical, places,
+            hit.earlier_clock, signature, canonical, places,
+            current_call.ev in ENDS,
         )  # fmt: skip
 
     def _places(
         self, earlier: Access, first: Template | None, current: Access, second: Template | None
     ) -> tuple[str | None, str | None]:
         """Each root's place in its own side's graph; where that side is none, in the other's."""
+        if (first is None or first.origins is None) and (second is None or second.origins is None):
+            return _NOWHERE
         before = self._place(first, earlier) or self._place(second, earlier)
         after = self._place(second, current) or self._place(first, current)
         if earlier.root == current.root:  # one tensor, made anew under its number: one place
@@ -178,14 +192,15 @@ class Naming:
         return found
 
     def _access(self, call: Call, row: int, number: int, mode: Mode, actor: int, clock: int) -> Access:
-        side = self._sides.get((row, number))
-        if side is None:
-            side = self._sides[row, number] = self._side(call, row, number)
-        tensor, tensor_id, root, root_id, label = side
-        return Access(
-            row, number, mode, self._lowering.names.actors[actor], clock, call.split, call.ubatch, call.thread,
-            tensor, tensor_id, root, root_id, label, call.site,
-        )  # fmt: skip
+        key = row, number, mode, actor, clock
+        found = self._accesses.get(key)
+        if found is None:
+            tensor, tensor_id, root, root_id, label = self._side(call, row, number)
+            found = self._accesses[key] = Access(
+                row, number, mode, self._lowering.names.actors[actor], clock, call.split, call.ubatch, call.thread,
+                tensor, tensor_id, root, root_id, label, call.site,
+            )  # fmt: skip
+        return found
 
     def _side(self, call: Call, row: int, number: int) -> tuple[str | None, int, str | None, int, str]:
         names = self._lowering.names

@@ -18,9 +18,10 @@ from hbtrace.replay.diagnostics import SKIPPED
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.kernel import Hit, Kernel, new_kernel
 from hbtrace.replay.lower import Lowering
-from hbtrace.replay.program import Program
+from hbtrace.replay.program import PIECE, Program
 from hbtrace.replay.reports import Naming, Report
 from hbtrace.replay.settings import Settings
+from hbtrace.trace.budget import FOLLOWED, KEPT, KNOWN, VISITED
 
 
 @dataclass(slots=True)
@@ -102,12 +103,18 @@ class Session:
         for program in lowering.programs(batch):
             if self._observers:
                 out.programs.append(program)
+            lowering.budget.check(FOLLOWED, lowering.followed)
+            lowering.budget.spend(VISITED, len(program.pieces) // PIECE)
             if self._clocks is not None:
                 out.orders.append(self._clocks.order(program))
             if self._remembers:
                 if self._kernel is None:  # the first row says whether threads are ordered
                     self._kernel = new_kernel(ordered=lowering.ordered)
+                before = self._kernel.visited
                 hits = self._kernel.run(program)
+                lowering.budget.spend(VISITED, self._kernel.visited - before)
+                lowering.budget.check(KEPT, self._kernel.cells)
+                lowering.budget.check(KNOWN, self._kernel.known)
                 out.hits += hits
                 out.reports += map(naming.report, hits)
         return out

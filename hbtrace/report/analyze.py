@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hbtrace.compare.outcome import Outcome
-from hbtrace.compare.race_text import block, details, short_kind, tensors
+from hbtrace.compare.race_text import block, details, short_kind, sides, tensors
 from hbtrace.compare.selection import Race, Selection
 from hbtrace.escape import harmless
 from hbtrace.races.suppressions import suppression_block
 from hbtrace.report.renderer import Style
 from hbtrace.report.tables import fitted
 from hbtrace.report.words import spans
-from hbtrace.words import count
+from hbtrace.words import count, effect_of
 
 if TYPE_CHECKING:
     from hbtrace.consequence.sampling import Judged
@@ -87,18 +87,17 @@ def _causes(selection: Selection) -> str:
 
 
 def _races(groups: Sequence[Race], judged: Judged | None, width: int | None) -> list[str]:
-    """A line for each distinct race, with what it comes to where that was judged."""
-    comes_to = [] if judged is None else ["comes to"]
-    head = ["id", "kind", "buffer", "tensor", "earlier", "current", *comes_to, "reports", "ubatches"]
+    """A line for each distinct race, with its effect where that was judged."""
+    effect = [] if judged is None else ["effect"]
+    head = ["id", "kind", "buffer", "tensor", "earlier", "current", *effect, "reports", "ubatches"]
     rows = [
         [
             race.ident,
             short_kind(race.signature[0]),
             race.signature[1],
             tensors(race.signature),
-            f"{race.signature[2]} ({race.signature[4]})",
-            f"{race.signature[5]} ({race.signature[7]})",
-            *([] if judged is None else [judged.races.get(race.canonical, "-")]),
+            *sides(race.kept[0]),
+            *([] if judged is None else [effect_of(judged.races.get(race.canonical))]),
             str(race.reports),
             spans(race.ubatches),
         ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from shlex import quote
 from typing import Any, Final
 
 import orjson
 
-from hbtrace.compare.race_text import block
+from hbtrace.compare.race_text import block, step_text
 from hbtrace.consequence.taint import DOUBTFUL
 from hbtrace.escape import as_text, page
 from hbtrace.explain.chain import NEVER
@@ -16,17 +17,18 @@ from hbtrace.explain.witness import Lane, Version
 from hbtrace.report.objects import FORMAT, report_object
 from hbtrace.report.tables import table
 from hbtrace.report.triage import missing_order, window_text
-from hbtrace.words import count
+from hbtrace.words import EFFECTS, count, effects, sampled
 
 _MOST_BETWEEN: Final = 6
 _MOST_LINKS: Final = 6
+_MOST_ISSUED: Final = 3
 
 
 def render(found: Explanation, width: int | None = None) -> str:
     """Everything `explain` prints. width: of the terminal, as in `tables.table`."""
     report, window = found.report, found.window
     head = f"{found.ident} of {found.cause.ident}: {missing_order(found.cause)}"
-    told = [*_others(found), f"  window: {window_text(window, window)}"]
+    told = [f"  {step_text(report)}", *_others(found), f"  window: {window_text(window, window)}"]
     parts = [
         _side("earlier", found, 0),
         _side("current", found, 1),
@@ -43,14 +45,18 @@ def _others(found: Explanation) -> list[str]:
     """What else the id means: a cause, and a row, can have several distinct races."""
     if not found.others:
         return []
+    every = found.others + 1
     races = f" ({found.races} distinct races)" if found.races > 1 else ""
-    return [f"  ... and {count(found.others, 'more report')} of this {found.means}{races}"]
+    worst = ", the first of the worst" if len(found.effects) > 1 else ""
+    told = ", ".join(filter(None, (effects(found.effects), sampled(found.effects.total(), every))))
+    return [f"  report {found.which:,} of {every:,} of this {found.means}{races}{worst}: {told}"]
 
 
 def _side(title: str, found: Explanation, which: int) -> list[str]:
     access = (found.report.earlier, found.report.current)[which]
-    place = f"row {access.row}, access {access.access}, split {access.split}, ubatch {access.ubatch}"
-    lines = [f"{title} side: {access.actor} {access.mode}s {access.tensor or '-'}, {place}"]
+    told = (("split", access.split), ("ubatch", access.ubatch))
+    place = [f"row {access.row}, access {access.access}", *(f"{what} {n}" for what, n in told if n != -1)]
+    lines = [f"{title} side: {access.actor} {access.mode}s {found.report.touched(access)}, {', '.join(place)}"]
     if access.site:
         lines.append(f"  called from {access.site}")
     if access.is_view:
@@ -89,6 +95,7 @@ def _chain(found: Explanation) -> list[str]:
     if chain.knows_since != NEVER:
         since = f" (since row {chain.knows_since}, {found.words.get(chain.knows_since, '')})"
     lines.append(f"  BREAKS before row {current.row}: {known}{since}")
+    lines += _stale(found)
     if chain.learns_at == NEVER:
         lines.append(f"  {current.actor} never learns of it")
     else:
@@ -98,6 +105,21 @@ def _chain(found: Explanation) -> list[str]:
             f" {count(late, 'row')} too late"
         )
     return lines
+
+
+def _stale(found: Explanation) -> list[str]:
+    """A wait that came between the sides and was for an older record."""
+    stale = found.chain.stale
+    if stale is None:
+        return []
+    issued = [f"row {row}, {found.words.get(row, '')}" for row in stale.issued[:_MOST_ISSUED]]
+    if len(stale.issued) > _MOST_ISSUED:
+        issued.append(f"... ({len(stale.issued):,})")
+    wait = found.words.get(stale.wait, "")
+    return [
+        f"  stale: row {stale.wait}, {wait}, waits for what row {stale.record} recorded on {stale.queue}",
+        f"    issued there after it: {'; '.join(issued)}",
+    ]
 
 
 def _version(version: Version, found: Explanation) -> str:
@@ -151,7 +173,7 @@ def _cell(lane: Lane, found: Explanation) -> str:
 
 def _consequence(found: Explanation) -> list[str]:
     consequence = found.consequence
-    lines = [f"consequence: {consequence.verdict}: {consequence.why}"]
+    lines = [f"effect: {EFFECTS[consequence.verdict]}: {consequence.why}"]
     row = _doubt_row(found)
     if row >= 0:
         lines.append(f"  the first such range is in row {row}: {found.words.get(row, '')}")
@@ -169,7 +191,7 @@ def _doubt_row(found: Explanation) -> int:
 
 
 def _mend(found: Explanation) -> list[str]:
-    lines = [f"mend: {found.advice.text}"]
+    lines = [f"fix: {found.advice.text}"]
     return lines + [f"  hbtrace whatif {quote(found.path)} {rule}" for rule in found.advice.typed]
 
 
@@ -187,6 +209,8 @@ def document(found: Explanation) -> bytes:
         "others": found.others,
         "races": found.races,
         "means": found.means,
+        "which": found.which,
+        "effects": {verdict: found.effects[verdict] for verdict in ("live", "dead", "unknown")},
         "window": {"events": found.window.events, "time": found.window.time},
         "around": {
             name: [{"row": row, "text": found.words.get(row, "")} for row in rows]
@@ -200,6 +224,7 @@ def document(found: Explanation) -> bytes:
             "links": [{"row": link.row, "event": link.event, "who": link.who} for link in chain.links],
             "knows_since": chain.knows_since,
             "learns_at": chain.learns_at,
+            "stale": None if chain.stale is None else asdict(chain.stale),
         },
         "witness": {
             "reader": None if shown.reader is None else list(shown.reader),

@@ -11,6 +11,7 @@ from hbtrace.escape import as_text
 from hbtrace.findings import Finding, Severity
 from hbtrace.report.renderer import AnyResult, Renderer, Style
 from hbtrace.report.words import occurrences, rows
+from hbtrace.words import effect_of
 
 _LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
 
@@ -29,8 +30,8 @@ def _line(one: Sentence | Finding) -> str:
         title, message = one.title, one.text
     elif isinstance(one, RaceFinding):
         title = f"race {one.id}" if one.state == "found" else f"{one.state} race {one.id}"
-        comes_to = f"; comes to: {one.consequence}" if one.consequence else ""
-        message = f"{one.message} (reports: {occurrences(one.seen)}{comes_to})"
+        effect = f"; effect: {effect_of(one.consequence)}" if one.consequence else ""
+        message = f"{one.message} (reports: {occurrences(one.seen)}{effect})"
     else:
         place = f"rows {rows(one)} of {as_text(one.trace)}" if one.rows else as_text(one.trace)
         title, message = one.id, f"{one.message} ({place})"

@@ -18,6 +18,7 @@ from hbtrace.compare.result import Unreadable
 from hbtrace.escape import as_text
 from hbtrace.report.renderer import AnyResult, Renderer, Style
 from hbtrace.report.words import rows
+from hbtrace.words import effect_of
 
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -98,13 +99,13 @@ def _race(finding: RaceFinding, verb: str) -> _Case:
     of = f"hbtrace.{finding.trace or verb}"
     name = f"{finding.id} {report.kind} on {report.buffer}: {tensors(report.signature)}"
     # The schema of Jenkins' xUnit knows no properties of a case.
-    comes_to = None if finding.consequence is None else f"comes to: {finding.consequence}"
+    effect = None if finding.consequence is None else f"effect: {effect_of(finding.consequence)}"
     if finding.suppression is not None:
-        return _Case(of, name, "skipped", finding.suppression.reason or "suppressed", out=comes_to)
+        return _Case(of, name, "skipped", finding.suppression.reason or "suppressed", out=effect)
     if finding.severity == "error":
-        return _Case(of, name, "failure", finding.message, report.kind, block(report), comes_to)
+        return _Case(of, name, "failure", finding.message, report.kind, block(report), effect)
     told = f"{finding.state}: {finding.message}"
-    return _Case(of, name, out=told if comes_to is None else f"{told}\n{comes_to}")
+    return _Case(of, name, out=told if effect is None else f"{told}\n{effect}")
 
 
 def _checks(trace: CheckedTrace) -> Iterator[_Case]:

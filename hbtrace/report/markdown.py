@@ -13,7 +13,7 @@ from hbtrace.compare.result import Sentence
 from hbtrace.escape import as_text
 from hbtrace.report.renderer import AnyResult, Renderer, Style
 from hbtrace.report.words import columns, reported, rows
-from hbtrace.words import count
+from hbtrace.words import count, effect_of
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")
 _BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
@@ -45,7 +45,7 @@ def _races(result: RaceResult) -> Table:
     findings = result.counted
     judged = any(finding.consequence for finding in findings)
     head = ["id", "kind", "buffer", "tensor", "earlier", "current"]
-    head = [*(["state"] if result.compared else []), *head, *(["comes to"] if judged else []), *columns(result)]
+    head = [*(["state"] if result.compared else []), *head, *(["effect"] if judged else []), *columns(result)]
     body = []
     for finding in sorted(findings, key=lambda f: ((*STATES, "found").index(f.state), f.id, f.trace)):
         report = finding.report
@@ -56,9 +56,9 @@ def _races(result: RaceResult) -> Table:
             _escaped(tensors(report.signature)),
             *map(_escaped, sides(report)),
         ]
-        comes_to = [finding.consequence or "-"] if judged else []
+        effect = [effect_of(finding.consequence)] if judged else []
         state = [finding.state] if result.compared else []
-        body.append([*state, *cells, *comes_to, *reported(finding, result)])
+        body.append([*state, *cells, *effect, *reported(finding, result)])
     return head, body
 
 

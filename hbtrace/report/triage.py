@@ -11,7 +11,7 @@ import orjson
 from hbtrace.compare.race_text import short_kind
 from hbtrace.consequence.sampling import OF_EACH
 from hbtrace.escape import as_text, page
-from hbtrace.explain.causes import Cause, Window
+from hbtrace.explain.causes import NO_TENSOR, Cause, Window
 from hbtrace.explain.triage import Triage
 from hbtrace.races.natures import NATURES
 from hbtrace.replay.recording import pair_of
@@ -19,7 +19,7 @@ from hbtrace.replay.reports import Report
 from hbtrace.report.objects import FORMAT, report_object
 from hbtrace.report.tables import fitted
 from hbtrace.report.words import spans
-from hbtrace.words import count, left_out
+from hbtrace.words import count, effect_of, effects, left_out, sampled
 
 _KNOWN: Final = (
     (re.compile(r"inp_tokens"), "inp_tokens"),
@@ -43,6 +43,10 @@ def plain_names(tensors: list[str]) -> str:
 
 def missing_order(cause: Cause) -> str:
     """The order that a cause lacks, in a sentence without its end."""
+    return _missing(cause) + cause.also
+
+
+def _missing(cause: Cause) -> str:
     if cause.nature == "input":
         host, queue = sorted((cause.earlier, cause.current), key=lambda actor: not actor.startswith("HOST"))
         steps = cause.steps
@@ -96,15 +100,15 @@ def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
     lines = [
         *unseen,
         f"{count(len(found.reports), 'report')}, {count(found.shown_distinct, 'distinct race')},"
-        f" {count(len({t for c in found.causes for t in c.tensors}), 'tensor')},"
+        f" {count(len({t for c in found.causes for t in c.tensors} - {NO_TENSOR}), 'tensor')},"
         f" {count(len(found.causes), 'root cause')}",
     ]
     if found.causes:
         lines += ["", *_table(found, width)]
         judged = sum(map(found.judged, found.causes))
         if judged < len(found.reports):
-            what = f"{judged:,} of {count(len(found.reports), 'report')}"
-            lines += ["", f"comes to: judged are {what}, the first {OF_EACH} of each distinct race among them"]
+            what = f"the first {OF_EACH} of each distinct race, and more where these are not visible"
+            lines += ["", f"{sampled(judged, len(found.reports))}: {what}"]
     if verbose:
         for cause in found.causes:
             lines += ["", *_open(found, cause, width)]
@@ -123,18 +127,18 @@ def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
 
 def _table(found: Triage, width: int | None) -> list[str]:
     head = (
-        "cause", "missing order", "tensors", "reports", "distinct", "ubatches", "row", "comes to", "", "window", "mend",
+        "cause", "missing order", "tensors", "reports", "distinct", "ubatches", "row", "effect", "", "window", "fix",
     )  # fmt: skip
     rows = [
         (
             cause.ident,
             missing_order(cause),
-            plain_names(cause.tensors),
+            plain_names(cause.touched),
             str(len(cause.reports)),
             str(cause.distinct),
             few_spans(cause.ubatches),
             str(cause.first_row),
-            cause.consequence,
+            effect_of(cause.consequence),
             primary_text(cause),
             window_text(cause.narrowest, cause.widest),
             found.advice(cause).short,
@@ -148,13 +152,13 @@ def _open(found: Triage, cause: Cause, width: int | None) -> list[str]:
     """A cause in full: its nature, its distinct races, its mend."""
     advice = found.advice(cause)
     lines = [f"{cause.ident}  {missing_order(cause)}", f"    nature   {cause.nature}: {NATURES[cause.nature]}"]
-    lines.append(f"    mend     {advice.text}")
+    lines.append(f"    fix      {advice.text}")
     lines += [f"    try      hbtrace whatif {quote(found.path)} {rule}" for rule in advice.typed]
     judged = [c for report in cause.reports if (c := found.consequences.get(pair_of(report))) is not None]
     why = dict.fromkeys(consequence.why for consequence in judged)
-    sums = f"{cause.live} live, {cause.dead} dead, {cause.unknown} unknown"
-    left = len(cause.reports) - found.judged(cause)
-    lines.append(f"    comes to {sums}" + (f" ({left:,} more were not judged)" if left else ""))
+    sums = effects({"live": cause.live, "dead": cause.dead, "unknown": cause.unknown})
+    seen = sampled(found.judged(cause), len(cause.reports))
+    lines.append(f"    effect   {sums}" + (f", {seen}" if seen else ""))
     lines += [f"             {sentence}" for sentence in list(why)[:3]]
     lines.append("    races")
     races = [

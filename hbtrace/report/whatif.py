@@ -1,4 +1,4 @@
-"""What-if replays and mends as text and JSON. Computes nothing, decides nothing."""
+"""What-if replays and fixes as text and JSON. Computes nothing, decides nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def price_text(price: Price, before: Pace, after: Pace) -> str:
-    """`6 waits of the host, in flight 7 -> 1, 4.9 ms of host work no longer beside a queue`"""
+    """`6 waits of the host, in flight 7 -> 1, overlap lost 4.9 ms`"""
     parts = []
     if price.waits:
         parts.append(count(price.waits, "wait") + " of the host")
@@ -36,7 +36,7 @@ def price_text(price: Price, before: Pace, after: Pace) -> str:
         parts.append(f"pairs of work that two queues may run at once {before.side_by_side:,} -> {after.side_by_side:,}")
     lost = _lost(before, after)
     if lost is not None and lost > 0:
-        parts.append(f"{milliseconds(lost)} ms of host work no longer beside a queue")
+        parts.append(f"overlap lost {milliseconds(lost)} ms")
     return ", ".join(parts) or "nothing"
 
 
@@ -92,7 +92,7 @@ def _row(cause: Cause, found: WhatIf) -> tuple[str, ...]:
         for side in (found.before, found.after)
     ]
     word = "gone" if not counts[1] else "new" if not counts[0] else "" if counts[0] == counts[1] else "changed"
-    return cause.ident, missing_order(cause), plain_names(cause.tensors), str(counts[0]), str(counts[1]), word
+    return cause.ident, missing_order(cause), plain_names(cause.touched), str(counts[0]), str(counts[1]), word
 
 
 def side_object(side: Side) -> dict[str, Any]:
@@ -146,16 +146,16 @@ def render_fix(found: Fix, path: str) -> str:
     """The answers, each with what it removes and its price."""
     hidden = [_left_out(found.before)] if found.before.left_out else []
     if not found.before.races:
-        return page([*_unseen(found.before), f"{path}: no race to mend", *hidden])
+        return page([*_unseen(found.before), f"{path}: no race to fix", *hidden])
     lines = [*_unseen(found.before), f"{path}: {_sum(found.before)}", *hidden]
-    lines += [f"{count(found.tried, 'set')} of mends tried by replay"]
+    lines += [f"{count(found.tried, 'set')} of fixes tried by replay"]
     if not found.answers:
-        return page([*lines, "no set of mends was found"])
+        return page([*lines, "no set of fixes was found"])
     for number, answer in enumerate(found.answers, 1):
-        least = f"; no smaller set of the {count(len(found.mends), 'mend')} tried does"
-        proof = least if answer.minimal else "; no mend of it can be left out"
+        least = f"; no smaller set of the {count(len(found.mends), 'fix', 'fixes')} tried does"
+        proof = least if answer.minimal else "; no fix of it can be left out"
         proof = proof if len(answer.mends) > 1 else ""
-        lines += ["", f"answer {number}: {count(len(answer.mends), 'mend')}, clean by replay{proof}"]
+        lines += ["", f"answer {number}: {count(len(answer.mends), 'fix', 'fixes')}, clean by replay{proof}"]
         for mend in answer.mends:
             alone = ", ".join(answer.removes[mend.name]) or "nothing alone"
             option = f"  ({mend.option})" if mend.option else ""

@@ -51,6 +51,8 @@ class ModelScheduler:
     in_flight: bool = False
     """A compute was issued that nobody waited for since: what the ring rotates by."""
     current: ShapedGraph | None = None
+    _behind: int = 0
+    """How many slots behind the present one the graph reads its copies."""
     _shapes: dict[int, ShapedGraph] = field(default_factory=dict)
     _events: dict[tuple[int, int], int] = field(default_factory=dict)
     _pending_reads: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
@@ -79,6 +81,7 @@ class ModelScheduler:
     def allocate(self, tokens: int) -> ShapedGraph:
         """Split and allocate the graph for so many tokens. Enters the next slot of the ring, or of the copies."""
         shape = self._shapes.get(tokens) or self._new_shape(tokens)
+        self._behind = 0
         rotated = self._next_slot()
         if self.config.fault == "alias-moved" and rotated:
             shape = self._new_shape(tokens)
@@ -96,6 +99,8 @@ class ModelScheduler:
     def reuse(self) -> None:
         """The graph of the last compute is used again; nothing is split or allocated."""
         self.tape.row("sched_reuse", sched=ID)
+        if self.config.fault == "stale-copy-slot":
+            self._behind += self._next_slot()
 
     def prepare(self, *, force: bool = False, stamp: bool = True) -> None:
         """The rotation without the allocation. Nothing to do while no compute is in flight."""
@@ -224,8 +229,8 @@ class ModelScheduler:
             ]  # fmt: skip
 
     def _fed(self, split: Split) -> list[ModelNode]:
-        """The nodes of a split, reading the copies of the present slot."""
-        slot = self.slot % self.config.copies
+        """The nodes of a split, reading the copies of the slot that it was split with."""
+        slot = (self.slot - self._behind) % self.config.copies
         return [
             replace(n, sources=[split.feeds[s][slot] if s in split.feeds else s for s in n.sources])
             for n in split.nodes

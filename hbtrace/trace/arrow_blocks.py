@@ -67,7 +67,7 @@ class Blocks:
     """
 
     def __init__(self, stream: Input) -> None:
-        self.sound = 0
+        self.sound = self.unpacked = 0
         self._window, self.size = _window(stream)
         tail = self._window.piece(self.size - FOOTER_END, FOOTER_END) if self.size > FOOTER_END else b""
         length = int.from_bytes(tail[:4], "little", signed=True)
@@ -91,7 +91,7 @@ class Blocks:
         sizes = Sizes(metadata[8 if metadata.startswith(CONTINUATION) else 4 :])
         if sizes.body != body_size:
             raise Damage("its footer and its messages do not agree")
-        sizes.check(self._window.piece(offset + metadata_size, body_size))
+        self.unpacked += sizes.check(self._window.piece(offset + metadata_size, body_size))
 
 
 def _window(stream: Input) -> tuple[Window, int]:

@@ -15,6 +15,7 @@ import pyarrow.ipc
 from hbtrace.errors import TraceError
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.arrow_blocks import Blocks
+from hbtrace.trace.budget import EVENT, LISTED, ROWS, UNPACKED, Budget, listed
 from hbtrace.trace.conform import check_names, conform
 from hbtrace.trace.input import Input
 from hbtrace.trace.messages import CONTINUATION, FOOTER_END, MAGIC, Damage, Messages
@@ -22,6 +23,7 @@ from hbtrace.trace.schema import VERSION_KEY
 
 _FILE_HEAD: Final = 8
 _BATCH_ROWS: Final = 1 << 16
+_BATCH_ELEMENTS: Final = 250_000
 
 
 def newer(path: str, version: int) -> TraceError:
@@ -29,15 +31,16 @@ def newer(path: str, version: int) -> TraceError:
     return TraceError(f"{path}: is a trace of version {version}; this hbtrace reads up to {v.VERSION}: update it")
 
 
-DAMAGE: Final = (pa.ArrowException, OSError, MemoryError, ValueError, OverflowError, KeyError, IndexError, Damage)
+DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError, KeyError, IndexError, Damage)
 """What pyarrow raises for malformed input."""
 
 
 class ArrowIpc:
     """Reads one file or stream. After it ended, `dropped_bytes` is what could not be read."""
 
-    def __init__(self, path: str, stream: Input) -> None:
+    def __init__(self, path: str, stream: Input, budget: Budget) -> None:
         self._path = path
+        self._budget = budget
         self._input = stream
         self._is_file = stream.peek(len(MAGIC)) == MAGIC
         self._messages = Messages(stream)
@@ -63,16 +66,21 @@ class ArrowIpc:
 
     def _in_order(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         sound = self._input.position
+        unpacked = 0
         while True:
             try:
-                yield from _canonical(reader.read_next_batch())
+                batch = reader.read_next_batch()
+                self._budget.spend(UNPACKED, self._messages.unpacked - unpacked)
+                yield from self._canonical(batch)
             except StopIteration:
                 self._check_end(sound)
                 return
+            except MemoryError:
+                raise self._no_memory(sound) from None
             except DAMAGE as error:
                 self._damaged(sound, error)
                 return
-            sound = self._input.position
+            sound, unpacked = self._input.position, self._messages.unpacked
 
     def _by_footer(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -83,10 +91,40 @@ class ArrowIpc:
         if wrong is not None:
             raise wrong
         try:
+            unpacked = 0
             for batch in blocks.batches():
-                yield from _canonical(batch)
+                self._budget.spend(UNPACKED, blocks.unpacked - unpacked)
+                unpacked = blocks.unpacked
+                yield from self._canonical(batch)
+        except MemoryError:
+            raise self._no_memory(blocks.sound) from None
         except DAMAGE as error:
             self._drop(blocks.size - blocks.sound, f"is damaged after byte {blocks.sound} ({_short(error)})")
+
+    def _canonical(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """A batch from outside, checked and cut: offsets and indices that point nowhere would crash whoever reads it.
+        """
+        self._budget.spend(ROWS, batch.num_rows)
+        batch.validate(full=True)
+        self._budget.spend(LISTED, listed(batch))
+        for start in range(0, batch.num_rows, _BATCH_ROWS):
+            yield from map(conform, self._short(batch.slice(start, _BATCH_ROWS)))
+
+    def _short(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Cut where its rows have long lists: in the canonical form each element takes many times as much."""
+        elements = listed(batch)
+        if elements <= _BATCH_ELEMENTS:
+            yield batch
+        elif batch.num_rows == 1:
+            self._budget.check(EVENT, elements)
+            yield batch
+        else:
+            half = batch.num_rows // 2
+            yield from self._short(batch.slice(0, half))
+            yield from self._short(batch.slice(half))
+
+    def _no_memory(self, sound: int) -> TraceError:
+        return TraceError(f"{self._path}: not enough memory to read on after byte {sound}")
 
     def _unreadable(self, error: Exception) -> TraceError:
         end = self._messages.end
@@ -133,13 +171,6 @@ class ArrowIpc:
     def _drop(self, lost: int, why: str) -> None:
         self.dropped_bytes = lost
         self.warnings.append(f"{self._path}: {why}: {lost} bytes dropped, what came before was read")
-
-
-def _canonical(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch from outside, checked and cut: offsets and indices that point nowhere would crash whoever reads it."""
-    batch.validate(full=True)
-    for start in range(0, batch.num_rows, _BATCH_ROWS):
-        yield conform(batch.slice(start, _BATCH_ROWS))
 
 
 def starts_stream(head: bytes) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hbtrace.trace.vocabulary import EVENTS
 
@@ -61,7 +62,8 @@ class Ranges:
 
     def key(self, row: int) -> bytes:
         """Bytes that are equal for equal lists."""
-        return self._bytes[self._places[row] : self._places[row + 1]] + self._mark
+        key = self._bytes[self._places[row] : self._places[row + 1]]
+        return key + self._mark if self._mark else key
 
     def matrix(self, row: int) -> npt.NDArray[np.int64]:
         """The ranges of a row, a line each, in the order of `Range`."""
@@ -145,12 +147,12 @@ class Columns:
         columns = self.batch.column(one), self.batch.column(other)
         words = [[None, *column.dictionary.to_pylist()] for column in columns]
         numbers = [_integers(column.indices, -1) + 1 for column in columns]
-        found = np.unique(numbers[0] * len(words[1]) + numbers[1]).tolist()
+        found = pc.unique(pa.array(numbers[0] * len(words[1]) + numbers[1])).to_pylist()
         return {(words[0][pair // len(words[1])], words[1][pair % len(words[1])]) for pair in found}
 
     def distinct(self, name: str) -> set[int]:
         """The values that an integer column has, -1 for absent ones."""
-        return set(np.unique(self.numbers(name, -1)).tolist())
+        return set(pc.unique(pa.array(self.numbers(name, -1))).to_pylist())  # numpy's own sorts
 
     def rows_by_event(self) -> dict[str | None, npt.NDArray[np.int64]]:
         """The rows of each event, in order. A dictionary may hold a word twice, or one that no row has."""
@@ -158,7 +160,7 @@ class Columns:
         words = [None, *column.dictionary.to_pylist()]
         numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
         codes = np.array([numbers[word] for word in words])[_integers(column.indices, -1) + 1]
-        order = np.argsort(codes, kind="stable")
+        order = np.argsort(codes.astype(np.int16) if len(numbers) < 1 << 15 else codes, kind="stable")  # by radix
         parts = np.split(order, np.searchsorted(codes[order], np.arange(1, len(numbers))))
         return {word: rows for word, rows in zip(numbers, parts, strict=True) if rows.size}
 

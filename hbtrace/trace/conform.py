@@ -207,9 +207,9 @@ def _fit_whole(kind: str, column: pa.Array, target: pa.DataType) -> pa.Array | N
         return column.dictionary_encode() if types.is_dictionary(target) else column
     if kind == v.RANGE:
         if not types.is_struct(have):
-            return _one_of_list(column) if _is_list(have) else None
+            return _one_of_list(column) if is_list(have) else None
         return _structs(kind, column)
-    if not _is_list(have):
+    if not is_list(have):
         return None
     return _lists(kind, column, target)
 
@@ -230,7 +230,8 @@ def _flags(column: pa.Array) -> pa.Array | None:
     return numbers.cast(pa.bool_())
 
 
-def _is_list(type_: pa.DataType) -> bool:
+def is_list(type_: pa.DataType) -> bool:
+    """Of any kind of list."""
     types = pa.types
     tests = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
     return any(test(type_) for test in tests)

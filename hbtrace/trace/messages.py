@@ -48,6 +48,8 @@ class Messages(io.RawIOBase):
         self._input = stream
         self._parts: list[bytes] = []
         self.end: str | None = None
+        self.unpacked = 0
+        """What the messages so far unpack to."""
 
     def readable(self) -> bool:
         return True
@@ -91,7 +93,7 @@ class Messages(io.RawIOBase):
         metadata = self._exactly(length)
         sizes = Sizes(metadata)
         body = self._exactly(sizes.body) if sizes.body else b""
-        sizes.check(body)
+        self.unpacked += sizes.check(body)
         return (prefix, length_bytes, metadata, body) if prefix == CONTINUATION else (prefix, metadata, body)
 
     def _exactly(self, count: int) -> bytes:
@@ -175,8 +177,8 @@ class Sizes(Flatbuffer):
         self._buffers = self._structs(batch, 2, "<qq")
         self._packed = bool(self._field(batch, 3))
 
-    def check(self, body: bytes) -> None:
-        """Hold the numbers against the body. Raises Damage."""
+    def check(self, body: bytes) -> int:
+        """Hold the numbers against the body; what it unpacks to. Raises Damage."""
         total = 0
         for offset, length in self._buffers:
             if offset < 0 or length < 0 or offset + length > len(body):
@@ -195,6 +197,7 @@ class Sizes(Flatbuffer):
         most = max([self._rows, *(length for length, _ in self._nodes)])
         if self._rows < 0 or most > _ROWS_FREE + _ROWS_A_BYTE * total:
             raise Damage(f"{total} bytes claim to hold {most} values")
+        return total
 
 
 class Footer(Flatbuffer):

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -60,14 +61,22 @@ class _Events:
         """The words of the dictionary; some may be unused."""
         return set(self._words)
 
-    def rows(self, *evs: str) -> list[int] | None:
-        """The rows of these events; None where the batch has none. A foreign dictionary may hold a word twice."""
-        codes = [code for code, word in enumerate(self._words) if word in evs]
-        if not codes:
-            return None
+    @cached_property
+    def _codes(self) -> npt.NDArray[np.int64]:
+        """Of each row, where its word stands in the dictionary; -1 for none."""
         indices = self._column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        found: list[int] = np.flatnonzero(np.isin(indices, codes)).tolist()
-        return found
+        return indices.astype(np.int64)  # type: ignore[no-any-return]
+
+    def are(self, *evs: str | None) -> npt.NDArray[np.bool_] | None:
+        """By row, whether it is one of these events; None where the batch has none. A foreign dictionary may hold a
+        word twice."""
+        wanted = [word is not None and word in evs for word in self._words]
+        return np.array([*wanted, False])[self._codes] if any(wanted) else None
+
+    def rows(self, *evs: str) -> list[int] | None:
+        """The rows of these events; None where the batch has none."""
+        found = self.are(*evs)
+        return None if found is None else np.flatnonzero(found).tolist()
 
     def keys(self, row: int) -> Mapping[str, str]:
         """The keys that belong to a row's event; none for an unknown one, whose row is skipped."""
@@ -199,11 +208,11 @@ def _misplaced(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:
         if key == "ev" or key in v.COMMON or column.null_count == len(column):
             continue
         words = {ev for ev in events.words if ev in v.EVENTS and key not in v.EVENTS[ev].keys}
-        rows = events.rows(*words) if words else None
-        if rows is None:
+        foreign = events.are(*words) if words else None
+        if foreign is None:
             continue
         there = column.is_valid().to_numpy(zero_copy_only=False)
-        yield from ((row, _unknown(key, str(events.of[row]))) for row in rows if there[row])
+        yield from ((row, _unknown(key, str(events.of[row]))) for row in np.flatnonzero(foreign & there).tolist())
 
 
 def _unknown_in_extra(batch: pa.RecordBatch, events: _Events) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.arrow_ipc import ArrowIpc, newer, starts_stream
+from hbtrace.trace.budget import Budget
 from hbtrace.trace.conform import WrongTypeError
 from hbtrace.trace.input import Input, size_of
 from hbtrace.trace.jsonl import JsonLines
@@ -57,6 +58,7 @@ class Trace:
         self._start = _position(source) if not isinstance(source, str | os.PathLike) else None
         self._taken = False
         self._input: Input | None = self._open()
+        self._reading: Input | None = None
         self.format = self._sniff(self._input)
         self.rows = 0
         self.dropped_bytes = 0
@@ -65,6 +67,16 @@ class Trace:
 
     kind = ""
     """No foreign log: what sources of a trace have (`hbtrace.importers.source`)."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of it, None for a pipe; known once it is read."""
+        return self._reading.size if self._reading is not None else None
+
+    @property
+    def share(self) -> float | None:
+        """How much of it was read, from 0 to 1; None where nobody knows."""
+        return self._reading.position / self.size if self._reading is not None and self.size else None
 
     @property
     def partial(self) -> bool:
@@ -88,17 +100,21 @@ class Trace:
         Memory stays bounded: no batch is kept.
         """
         stream, self._input = self._input or self._open(), None
+        self._reading = stream
         self.rows = self.dropped_bytes = 0
         self.warnings = []
-        reader = (JsonLines if self.format == "jsonl" else ArrowIpc)(self.path, stream)
+        budget = Budget(self.path, stream.size or 0)
+        jsonl = self.format == "jsonl"
+        reader = JsonLines(self.path, stream) if jsonl else ArrowIpc(self.path, stream, budget)
         stopped = ""
         try:
             for batch in reader.batches():
+                budget.size = stream.size or stream.position
                 if not self.rows:
                     self._first(batch)
                 self.rows += batch.num_rows
                 stopped = why_stopped(batch) or stopped
-                yield batch
+                yield budget.marked(batch)
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from None
         except (Unkept, WrongTypeError) as error:

@@ -109,22 +109,21 @@ class Event:
     writes: str | None = field(init=False)
     blocks: bool = field(init=False)
     """Whether an access of its waits for who drains the buffer."""
+    moves: bool = field(init=False)
+    """Whether it carries bytes from one range to another, as transfers and copies do, and computes nothing."""
 
     def __post_init__(self) -> None:
         for name, write in (("reads", False), ("writes", True)):
             where = next((access.where for access in self.accesses if access.write == write), None)
             object.__setattr__(self, name, where)
         object.__setattr__(self, "blocks", any(access.drains is not None for access in self.accesses))
+        listed = any(access.where in (GRAPH, "reads", "writes") for access in self.accesses)
+        object.__setattr__(self, "moves", self.runner != "host" and not listed)
 
     @property
     def whole(self) -> bool:
         """Whether it accesses a whole buffer."""
         return any(access.where == WHOLE for access in self.accesses)
-
-    @property
-    def moves(self) -> bool:
-        """Whether it carries bytes from one range to another, as transfers and copies do, and computes nothing."""
-        return self.runner != "host" and all(a.where not in (GRAPH, "reads", "writes") for a in self.accesses)
 
 
 EVENTS: Final[dict[str, Event]] = {
@@ -230,10 +229,14 @@ COMPUTING: Final = _those(lambda e: e.runner == "queue" and not e.moves)
 """Work that reads and writes lists of ranges: computes and kernels."""
 COPIES: Final = _those(lambda e: e.reads == "src")
 """From `src` to `dst`, on the host or a queue."""
+SLOT_FILLS: Final = _those(lambda e: e.writes == "dst" or (e.writes == OWN and (e.blocks or e.moves)))
+"""Calls of a backend that fill one tensor: what a scheduler feeds a split by."""
 HOST_SETS: Final = _those(lambda e: e.runner == "host" and e.writes == OWN)
 """The host writes one tensor."""
 HOST_WRITES: Final = _those(lambda e: e.runner == "host" and e.writes not in (None, WHOLE))
 """The host writes tensors: the ways in which an engine sets inputs."""
+UNASKED_WRITES: Final = _those(lambda e: e.runner == "host" and not e.blocks and e.writes not in (None, WHOLE))
+"""The host writes tensors through its own pointers: no backend is asked."""
 ENDS: Final = _those(lambda e: e.ends)
 """The life of a buffer is over."""
 DIRECT: Final = _those(lambda e: e.runner == "host" and e.accesses[0].where == OWN and e.accesses[0].drains is None)

@@ -1,17 +1,16 @@
 """Write a trace: `.arrow` (IPC file), `.arrows` (IPC stream), `.jsonl`, or `-` (JSON Lines to standard output).
 
-Crash-safe: everything goes to `NAME.part` first, flushed batch by batch, and gets its name when it is whole. A crash
-leaves a `.part` that every verb reads up to the last whole batch, and what stood at NAME before stays as it was.
+Everything goes to a part beside the target first (`outfile.py`), flushed batch by batch, and gets its name when it is
+whole: what stood there before stays as it was until then. A pipe is written as it comes.
 
 An IPC file needs each dictionary whole before its first batch (Polars and others read no deltas), and what strings
-there are is known only at the end. So its `.part` is a stream, rewritten as a file on closing, batch by batch.
+there are is known only at the end. So it is spooled as a stream, and rewritten as a file on closing, batch by batch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, Self
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from hbtrace.errors import UsageError
+from hbtrace.outfile import OutFile, check_free, is_straight
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.conform import check_names, conform
 from hbtrace.trace.jsontext import dumps_bytes
@@ -44,15 +44,13 @@ class _Sink(Protocol):
 class Writer:
     """Takes canonical batches or rows; `rows` counts them.
 
-    As a context manager it finishes the trace, unless the block failed: then the `.part` stays as it is, readable up to
-    the last batch (`discard()` removes it).
+    As a context manager it finishes the trace, unless the block failed: then nothing is left of it.
     """
 
-    def __init__(self, path: str, sink: _Sink, part: Path | None) -> None:
+    def __init__(self, path: str, sink: _Sink) -> None:
         self.path = path
         self.rows = 0
         self._sink = sink
-        self._part = part
         self._open = True
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
@@ -76,29 +74,23 @@ class Writer:
             self.write_batch(batch_from_rows(rows))
 
     def close(self) -> None:
-        """Finish the trace and give it its name. Raises UsageError; the `.part` stays then."""
+        """Finish the trace and give it its name. Raises UsageError; nothing is left of it then."""
         if not self._open:
             return
         self._open = False
         try:
             self._sink.finish()
-            if self._part is not None:
-                self._part.replace(self.path)
         except BrokenPipeError:
             raise
         except OSError as error:
             raise _unwritable(self.path, error) from None
+        finally:
+            self._sink.abandon()
 
     def discard(self) -> None:
         """Give up: nothing is left of what was written."""
-        self._abandon()
-        if self._part is not None:
-            self._part.unlink(missing_ok=True)
-
-    def _abandon(self) -> None:
         self._open = False
-        with contextlib.suppress(OSError):
-            self._sink.abandon()
+        self._sink.abandon()
 
     def __enter__(self) -> Self:
         return self
@@ -106,8 +98,6 @@ class Writer:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
-        elif self.rows:
-            self._abandon()
         else:
             self.discard()
 
@@ -115,32 +105,23 @@ class Writer:
 def open_writer(path: str | os.PathLike[str], *, force: bool = False) -> Writer:
     """A writer for a path, by its suffix. Raises UsageError: unknown suffix, unwritable, or exists (without force)."""
     path = os.fspath(path)
-    if path == "-":
-        return Writer(path, _JsonLines(sys.stdout.buffer), None)
     check_target(path, force=force)
-    makers: dict[str, Callable[[Path], _Sink]] = {".arrow": _ArrowFile, ".arrows": _ArrowStream, ".jsonl": _JsonFile}
-    part = Path(path + ".part")
+    makers: dict[str, Callable[[OutFile], _Sink]] = {".arrow": _ArrowFile, ".arrows": _ArrowStream}
     try:
-        return Writer(path, makers[Path(path).suffix](part), part)
+        out = OutFile(path, force=force)
+        return Writer(path, makers.get(Path(path).suffix, _JsonLines)(out))
     except OSError as error:
         raise _unwritable(path, error) from None
 
 
 def check_target(path: str, *, force: bool) -> None:
-    """Raises UsageError where `open_writer` would, but for what only writing shows. `-` is always right."""
-    if path == "-":
-        return
-    if Path(path).suffix not in v.SUFFIXES:
+    """Raises UsageError where `open_writer` would, but for what only writing shows.
+
+    What is written as it comes needs no suffix: without one it is JSON Lines.
+    """
+    if Path(path).suffix not in v.SUFFIXES and not is_straight(path):
         raise UsageError(f"{path}: name it .arrow (Arrow IPC file), .arrows (Arrow IPC stream) or .jsonl (JSON Lines)")
-    if os.path.isdir(path):
-        raise UsageError(f"{path} is a folder")
-    part = Path(path + ".part")
-    if not force and os.path.lexists(path):
-        raise UsageError(f"{path} exists; give -f to overwrite it")
-    if not force and os.path.lexists(part):
-        raise UsageError(
-            f"{part} exists: a crash left it, or it is still written; rename it, or give -f to overwrite it"
-        )
+    check_free(path, force=force)
 
 
 def write_batches(path: str | os.PathLike[str], batches: Iterable[pa.RecordBatch], *, force: bool = False) -> int:
@@ -161,18 +142,19 @@ def _unwritable(path: str, error: OSError) -> UsageError:
 
 
 class _JsonLines:
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+    def __init__(self, out: OutFile) -> None:
+        self._out = out
+        self._stream = out.stream
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._stream.write(b"".join(_line(row) for row in rows_from_batch(batch)))
         self._stream.flush()
 
     def finish(self) -> None:
-        self._stream.flush()
+        self._out.keep()
 
     def abandon(self) -> None:
-        pass
+        self._out.drop()
 
 
 def _line(row: dict[str, Any]) -> bytes:
@@ -182,41 +164,30 @@ def _line(row: dict[str, Any]) -> bytes:
         return dumps_bytes(row) + b"\n"
 
 
-class _JsonFile(_JsonLines):
-    def __init__(self, part: Path) -> None:
-        super().__init__(part.open("wb"))
-
-    def finish(self) -> None:
-        self._stream.close()
-
-    def abandon(self) -> None:
-        self._stream.close()
-
-
 class _ArrowStream:
-    def __init__(self, part: Path) -> None:
-        self._file = part.open("wb")
-        self._writer = pa.ipc.new_stream(self._file, SCHEMA, options=_IPC)
-        self._file.flush()
+    def __init__(self, out: OutFile, spool: BinaryIO | None = None) -> None:
+        self._out = out
+        self._stream = spool or out.stream
+        self._writer = pa.ipc.new_stream(self._stream, SCHEMA, options=_IPC)
+        self._stream.flush()
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)
-        self._file.flush()
+        self._stream.flush()
 
     def finish(self) -> None:
         self._writer.close()
-        self._file.close()
+        self._out.keep()
 
     def abandon(self) -> None:
-        self._file.close()  # and not the writer: an end mark would say that the trace is whole
+        self._out.drop()  # and not the writer: an end mark would say that the trace is whole
 
 
 class _ArrowFile(_ArrowStream):
     """Spools a stream, then writes the file with one dictionary a column."""
 
-    def __init__(self, part: Path) -> None:
-        super().__init__(part)
-        self._part = part
+    def __init__(self, out: OutFile) -> None:
+        super().__init__(out, tempfile.TemporaryFile() if out.straight else None)  # noqa: SIM115 - gone with this
         self._codes: dict[str, dict[str, int]] = {key: {} for key in SCHEMA.names if key in v.DICTIONARY_COLUMNS}
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -228,24 +199,21 @@ class _ArrowFile(_ArrowStream):
                 del self._codes[key]
 
     def finish(self) -> None:
-        super().finish()
+        self._writer.close()
         words = {key: pa.array(codes, pa.string()) for key, codes in self._codes.items()}
         schema = SCHEMA
         for index, key in enumerate(SCHEMA.names):
             if key in v.DICTIONARY_COLUMNS and key not in words:
                 schema = schema.set(index, pa.field(key, pa.string()))
-        finished = self._part.with_suffix(".finished")
+        finished = self._out if self._out.straight else self._out.another()
         try:
-            with (
-                self._part.open("rb") as source,
-                finished.open("wb") as target,
-                pa.ipc.new_file(target, schema, options=_IPC) as writer,
-            ):
-                for batch in pa.ipc.open_stream(source):
+            self._stream.seek(0)
+            with pa.ipc.new_file(finished.stream, schema, options=_IPC) as writer:
+                for batch in pa.ipc.open_stream(self._stream):
                     writer.write_batch(self._unified(batch, words, schema))
-            finished.replace(self._part)
+            finished.keep()
         finally:
-            finished.unlink(missing_ok=True)
+            finished.drop()
 
     def _unified(self, batch: pa.RecordBatch, words: dict[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
         arrays = []

@@ -21,9 +21,12 @@ from math import comb
 from shlex import quote
 from typing import Final
 
+from hbtrace.backends import runs_beside
 from hbtrace.explain.causes import Cause
 from hbtrace.explain.mends import advice
+from hbtrace.explain.ways import Way, way_between
 from hbtrace.races.filters import Filters
+from hbtrace.races.natures import is_host
 from hbtrace.replay.settings import Settings
 from hbtrace.what_if.edges import edges_for
 from hbtrace.what_if.pin import Pin
@@ -44,6 +47,10 @@ _MOST_EDGES: Final = 32
 _MOST_ROWS_BETWEEN: Final = 2
 """Rows at which one wait is tried; where more are needed, races come back with each ubatch."""
 
+_HOW: Final[dict[Way, str]] = {
+    "event": "event", "host": "event", "drain": "synchronize", "hand-over": "release and acquire",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Mend:
@@ -53,7 +60,12 @@ class Mend:
     option: str
     rule: Callable[[], Rule]
     bare: bool = False
-    """The edge that a cause lacks, put in between queues."""
+    """The edge that a cause lacks, in its lightest way."""
+
+    @property
+    def edge(self) -> bool:
+        """Whether it waits at single races, and so is nothing that an engine could do as it is."""
+        return self.option.startswith("--edge ")
 
 
 @dataclass
@@ -104,15 +116,26 @@ def mends_for(side: Side) -> list[Mend]:
     if "reuse" in natures:
         mends.append(Mend("keep memory in use out of the reuse pool", "--pin", Pin))
     if "copy" in natures:
-        name = "copies on the source's queue wait for the destination's"
-        mends.append(Mend(name, "--after-dst", lambda: CopyOn(None, after_dst=True)))
-        mends.append(Mend("copies run on the destination's queue", "--copy-on dst", lambda: CopyOn("dst")))
+        mends += _copying(side)
     if any(cause.ubatches - {-1} for cause in side.causes):
         mends.append(Mend("synchronize at each ubatch boundary", "--sync ubatch", lambda: Wait("ubatch")))
     for cause in side.causes:
         mends += _own(cause, side)
     advised = dict.fromkeys(wait for cause in side.causes for wait in _advised(cause))
     return mends + [_wait(*wait) for wait in (*islice(advised, _MOST_ADVISED), *_between(side))]
+
+
+def _copying(side: Side) -> Iterator[Mend]:
+    """Other queues for copies, as far as the backends of those that race can do it."""
+    queues = side.recording.queues
+    reports = (report for cause in side.causes if cause.nature == "copy" for report in cause.reports)
+    pairs = {(report.earlier.actor, report.current.actor) for report in reports}
+    between = [(first, then) for first, then in pairs if not (is_host(first) or is_host(then))]
+    if all(way_between(queues, *pair) == "event" for pair in between):
+        name = "copies on the source's queue wait for the destination's"
+        yield Mend(name, "--after-dst", lambda: CopyOn(None, after_dst=True))
+    if all(runs_beside(queues.get(actor, {})) for pair in between for actor in pair):
+        yield Mend("copies run on the destination's queue", "--copy-on dst", lambda: CopyOn("dst"))
 
 
 def _advised(cause: Cause) -> Iterator[tuple[str, str]]:
@@ -141,12 +164,13 @@ def _wait(option: str, point: str) -> Mend:
 
 
 def _own(cause: Cause, side: Side) -> Iterable[Mend]:
-    """The missing edge itself, as an event between queues, and as a stall of the host."""
-    for stall in (False, True):
-        edges = edges_for(cause, side.recording, stall=stall)
-        name = edges.name + (" (synchronize)" if stall else " (event)")
-        option = f"--edge {cause.ident}" + ("=sync" if stall else "")
-        yield Mend(name, option, lambda stall=stall: edges_for(cause, side.recording, stall=stall), not stall)  # type: ignore[misc]
+    """The missing edge itself, in its lightest way, and as a stall of the host where that is another."""
+    lightest, stalls = (edges_for(cause, side.recording, stall=stall) for stall in (False, True))
+    for edges in (lightest, stalls)[: 1 + (lightest.points != stalls.points)]:
+        bare = edges is lightest
+        option = f"--edge {cause.ident}" + ("" if bare else "=sync")
+        rule = partial(edges_for, cause, side.recording, stall=not bare)
+        yield Mend(f"{edges.name} ({_HOW[edges.way]})", option, rule, bare)
 
 
 class _Search:
@@ -265,15 +289,23 @@ class _Search:
 
 
 def _cheapest(answers: list[Answer]) -> list[Answer]:
-    """Those that no other beats at every price, fewest waits first."""
+    """Those that no other beats at every price, fewest waits first. Of the smallest sets the cheapest is always among
+    them, before all others; and, so that there is a rule to build by, the cheapest without edges of single races."""
     costs = [_cost(answer) for answer in answers]
+    size = min(len(answer.mends) for answer in answers)
+    smallest = sorted(place for place, answer in enumerate(answers) if len(answer.mends) == size)
+    smallest.sort(key=costs.__getitem__)
+    rules = [place for place in smallest if not any(mend.edge for mend in answers[place].mends)]
+    shown = {smallest[0], *rules[:1]}
     kept = [
         (cost, place)
         for place, cost in enumerate(costs)
-        if not any(_beats(other, cost) or (other == cost and k < place) for k, other in enumerate(costs))
+        if place in shown
+        or not any(_beats(other, cost) or (other == cost and k < place) for k, other in enumerate(costs))
     ]
-    kept.sort(key=lambda entry: (not answers[entry[1]].minimal, entry))
-    return [answers[place] for _, place in kept][:_MOST_ANSWERS]
+    kept.sort(key=lambda entry: (entry[1] != smallest[0], not answers[entry[1]].minimal, entry))
+    chosen = sorted((place for _, place in kept), key=lambda place: place not in shown)[:_MOST_ANSWERS]
+    return [answers[place] for _, place in kept if place in chosen]
 
 
 def _cost(answer: Answer) -> tuple[int, ...]:

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from hbtrace.backends import is_done
 from hbtrace.replay.kernel import Clock
-from hbtrace.replay.program import DROP, END, JOIN, QUEUE
+from hbtrace.replay.program import DROP, END, JOIN, QUEUE, WAIT
 from hbtrace.replay.recording import NO_TIME, Recording
 from hbtrace.trace.vocabulary import COMPUTING
 
@@ -40,17 +41,19 @@ def pace_of(recording: Recording) -> Pace:
     behind: dict[int, deque[int]] = {}
     work: dict[int, list[int]] = {}
     pairs, work_rows = 0, recording.events.among(COMPUTING)
-    most, beside, since, last, before = 0, 0, NO_TIME, -1, END
-    for op, actor, row, tick, known, learnt in _moments(recording):
+    most, beside, since, last, before = 0, 0, NO_TIME, -1, NOBODY
+    done = {actor for actor, name in enumerate(recording.actors) if is_done(recording.queues.get(name, {}))}
+    for op, actor, other, row, tick, known, learnt in _moments(recording):
         # Only now is the row before done: a synchronous backend's work is waited for within its row, right after it. A
         # row that a rule cut into parts has several pieces of work, and may have waits of the host between them.
-        if row != last or op == QUEUE or (op == JOIN and actor == 0 and before != QUEUE):
+        waits = actor == 0 and (op == WAIT or (op == JOIN and not (before == other and other in done)))
+        if row != last or op == QUEUE or waits:
             most, last = max([most, *map(len, behind.values())]), row
             time = recording.time_at(row)
             if behind and since != NO_TIME and time > since:
                 beside += time - since
             since = time if time != NO_TIME else since
-        before = op
+        before = actor if op == QUEUE else NOBODY
         if actor == 0:
             host = known
         if op == QUEUE and work_rows[row]:
@@ -69,12 +72,12 @@ def pace_of(recording: Recording) -> Pace:
     return Pace(most, beside if since != NO_TIME else None, pairs)
 
 
-def _moments(recording: Recording) -> Iterator[tuple[int, int, int, int, Clock, bool]]:
+def _moments(recording: Recording) -> Iterator[tuple[int, int, int, int, int, Clock, bool]]:
     """Each step of an actor, and what it then knows."""
     for program, order in zip(recording.programs, recording.orders, strict=True):
         steps = zip(program.steps(), order.ticks, order.known, order.learnt, strict=True)
-        for (op, actor, _, _, row), tick, known, learnt in steps:
-            yield op, actor if op not in (DROP, END) else NOBODY, row, tick, known, learnt
+        for (op, actor, other, _, row), tick, known, learnt in steps:
+            yield op, actor if op not in (DROP, END) else NOBODY, other, row, tick, known, learnt
 
 
 def _unordered(known: Clock, work: dict[int, list[int]]) -> int:

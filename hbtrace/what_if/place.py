@@ -10,7 +10,7 @@ from typing import Any
 
 from hbtrace.errors import UsageError
 from hbtrace.replay.tables import tensors_of
-from hbtrace.what_if.rewriting import Entry, Ruling, Wants, inserted
+from hbtrace.what_if.rewriting import Entry, Ruling, Wants, waits_for
 from hbtrace.what_if.state import (
     INSERTED,
     PART,
@@ -138,7 +138,6 @@ class Place(Ruling):
             yield from self._hand_over(event, target, own, state)
 
     def _hand_over(self, event: Event, first: int, then: int, state: State) -> Iterator[Entry]:
-        ident = state.fresh()
-        self.price.queue_waits += 1
-        yield INSERTED, inserted(event, "event_record", backend=first, event=ident)
-        yield INSERTED, inserted(event, "event_wait", backend=then, event=ident)
+        for new in waits_for(event, first, then, state.fresh(), state.way(first, then), self.price):
+            state.take(new)
+            yield INSERTED, new

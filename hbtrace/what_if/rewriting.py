@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from hbtrace.explain.ways import Way
 from hbtrace.trace.rows import batch_from_rows, rows_from_batch, rows_not_fitting
 from hbtrace.what_if.state import Event, State
 
@@ -148,3 +149,21 @@ def inserted(like: Event, ev: str, **keys: Any) -> Event:
     """An event to stand before or after `like`: of its thread, ubatch and time."""
     kept: Event = {key: like[key] for key in ("thread", "split", "ubatch", "time") if key in like}
     return {"ev": ev, **keys, **kept}
+
+
+def waits_for(like: Event, queue: int, runner: int, ident: int, way: Way, price: Price) -> list[Event]:
+    """The events by which a queue (`runner`; -1: the host) waits for all that `queue` was given. ident: of an event.
+
+    Of what was done with its call the host knows that it is, and who is given work next does, too.
+    """
+    if way == "hand-over":
+        return []
+    if way == "drain":
+        price.waits += 1
+        return [inserted(like, "synchronize", backend=queue)]
+    record = inserted(like, "event_record", backend=queue, event=ident)
+    if way == "host":
+        price.waits += 1
+        return [record, inserted(like, "event_synchronize", event=ident)]
+    price.queue_waits += 1
+    return [record, inserted(like, "event_wait", backend=runner, event=ident)]

@@ -74,7 +74,7 @@ class _Rotation:
         self._buffers: dict[tuple[int, int], int] = {}
         """By home and slot: the buffer that the ring has for it."""
         self._readers: dict[int, dict[int, int]] = {}
-        """By slot: an event recorded behind the last reader, by queue."""
+        """By slot: an event recorded behind the last reader, by queue; -1 for a queue that has no events."""
         self._read = False
         """Whether work that reads inputs was issued since the last rotation."""
         self._uid = 1 << 40
@@ -127,11 +127,12 @@ class _Rotation:
         self._read = True
         if self._state.backends.get(queue, {}).get("synchronous"):
             return
-        ident = self._state.fresh()
+        ident = self._state.fresh() if self._state.way(queue, -1) == "host" else -1
         self._readers.setdefault(self._slot, {})[queue] = ident
-        record = inserted(event, "event_record", backend=queue, event=ident)
-        self._state.take(record)
-        yield INSERTED, record
+        if ident != -1:
+            record = inserted(event, "event_record", backend=queue, event=ident)
+            self._state.take(record)
+            yield INSERTED, record
 
     def _inputs(self, event: Event) -> Uses:
         """The inputs that an event reads and writes. Of a graph they are remembered: it is large and computed often."""
@@ -151,9 +152,10 @@ class _Rotation:
         self._read, self._rotated = False, True
         self._fresh.clear()
         self._slot = (self._slot + 1) % self._ring.depth
-        for _, ident in sorted(self._readers.pop(self._slot, {}).items()):
+        for queue, ident in sorted(self._readers.pop(self._slot, {}).items()):
             self._ring.price.waits += 1
-            wait = inserted(event, "event_synchronize", event=ident)
+            drain = inserted(event, "synchronize", backend=queue)
+            wait = drain if ident == -1 else inserted(event, "event_synchronize", event=ident)
             self._state.take(wait)
             yield INSERTED, wait
         yield INSERTED, inserted(event, "sched_prepare", sched=0, slot=self._slot, rotated=True)

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from hbtrace.errors import UsageError
 from hbtrace.races.identity import is_row
 from hbtrace.trace.vocabulary import DIRECT, EDGES, QUEUED
-from hbtrace.what_if.rewriting import Entry, Ruling, Wants, inserted
+from hbtrace.what_if.rewriting import Entry, Ruling, Wants, waits_for
 from hbtrace.what_if.state import BUSY, INSERTED, PLACING, PREPARING, WRITING, Event, Raw, State
 
 _Met = dict[int | Raw, bool]
@@ -22,7 +22,7 @@ class Wait(Ruling):
     """The host waits for queues at named points: a `synchronize` of each that is busy.
 
     at: `ubatch` (each boundary), `before:TENSOR` (a glob; before it is written) or `row:N` (before the row).
-    queue: only this backend id. how: `synchronize`, or `event` for an event record and wait.
+    how: `synchronize`, or `event` for an event record and wait, where the backends have events.
     """
 
     at: str
@@ -98,18 +98,8 @@ class Wait(Ruling):
         for queue in state.busy(event):
             if queue == own:
                 continue
-            if self.how == "synchronize":
-                self.price.waits += 1
-                yield inserted(event, "synchronize", backend=queue)
-                continue
-            ident = state.fresh()
-            yield inserted(event, "event_record", backend=queue, event=ident)
-            if own == -1:
-                self.price.waits += 1
-                yield inserted(event, "event_synchronize", event=ident)
-            else:
-                self.price.queue_waits += 1
-                yield inserted(event, "event_wait", backend=own, event=ident)
+            way = state.way(queue, own) if self.how == "event" else "drain"
+            yield from waits_for(event, queue, own, state.fresh(), way, self.price)
 
 
 class _Boundaries:

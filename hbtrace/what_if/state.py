@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from hbtrace.explain.ways import Way, way_of
 from hbtrace.replay.tables import Tables, tensors_of
 from hbtrace.trace.columns import ABSENT, Range
 from hbtrace.trace.vocabulary import ACCESSES, EDGES, EVENTS, GRAPH, HOST_WRITES, OWN, QUEUED, TABLED, WHOLE, EventRow
@@ -136,6 +137,10 @@ class State(Tables):
             for queue, issued in self.issued.items()
             if issued > known.get(queue, 0) and not self.backends.get(queue, {}).get("synchronous")
         )
+
+    def way(self, queue: int, runner: int) -> Way:
+        """How a queue (`runner`; -1: the host) can be made to wait for another."""
+        return way_of(self.backends.get(queue, {}), None if runner == -1 else self.backends.get(runner, {}))
 
     def runner(self, event: Event) -> int:
         """The queue that runs an event's work, -1 for the host. Of a copy that is two pieces it is that of the first,

@@ -76,36 +76,39 @@ def three(tmp_path):
 
 def column(out: str) -> dict[str, str]:
     """By tensor, the summary's word."""
-    return dict(re.findall(r"^R-\w+ +WAR +Host +(\w+) .* (live|dead|unknown) +\d+  -$", out, re.MULTILINE))
+    return dict(re.findall(r"^R-\w+ +WAR +Host +(\w+) .* (visible|overwritten|unknown) +\d+  -$", out, re.MULTILINE))
 
 
 WORDS = {"live_in": "live", "dead_in": "dead", "doubt_in": "unknown"}
+"""For machines."""
+EFFECTS = {"live_in": "visible", "dead_in": "overwritten", "doubt_in": "unknown"}
+"""In text."""
 
 
 def test_the_summary_says_what_each_comes_to(call, three):
     code, out, err = call("analyze", three)
     assert (code, err) == (1, "")
-    assert column(out) == WORDS
-    assert "comes to live" not in out
+    assert column(out) == EFFECTS
+    assert "effect   visible" not in out
 
 
 def test_verbose_says_why_under_its_block(call, three):
     out = call("analyze", three, "-v")[1]
-    told = dict(re.findall(r" (\w+_in) \(tensor_set\)(?:\n.*)*?\n    comes to (.*)$", out, re.MULTILINE))
+    told = dict(re.findall(r" (\w+_in) \(tensor_set\)(?:\n.*)*?\n    effect   (.*)$", out, re.MULTILINE))
     assert told == {
-        "live_in": "live: the host reads what depends on it in row 11",
-        "dead_in": "dead: all that it can change is overwritten before anybody reads it",
+        "live_in": "visible: the host reads what depends on it in row 11",
+        "dead_in": "overwritten: all that it can change is overwritten before anybody reads it",
         "doubt_in": "unknown: an approximate range decides whether what it changes is read",
     }
 
 
 def test_without_a_host_read_it_counts_what_is_left_at_the_end(call, tmp_path):
     out = call("analyze", trace(tmp_path, LIVE[:2]), "-v")[1]
-    assert "comes to live: what it changes is in memory at the end of the trace" in out
+    assert "effect   visible: what it changes is in memory at the end of the trace" in out
     cut = trace(tmp_path, LIVE[:2], name="cut.jsonl")
     with open(cut, "a", encoding="utf-8") as file:
         file.write('{"ev":"synchron')
-    assert "comes to unknown: what it changes was in memory where the trace is cut" in call("analyze", cut, "-v")[1]
+    assert "effect   unknown: what it changes was in memory where the trace is cut" in call("analyze", cut, "-v")[1]
 
 
 def told(reports: list[dict[str, Any]]) -> dict[str, str]:
@@ -122,12 +125,12 @@ def test_machine_formats(call, three):
     assert {r["properties"]["tensors"]: r["properties"]["consequence"] for r in results} == WORDS
     markdown = call("analyze", three, "--format", "markdown")[1]
     rows = [line.split(" | ") for line in markdown.splitlines() if "WAR" in line]
-    assert {row[3].replace("\\", ""): row[6] for row in rows} == WORDS
+    assert {row[3].replace("\\", ""): row[6] for row in rows} == EFFECTS
     github = call("analyze", three, "--format", "github")[1]
-    assert dict(re.findall(r"access (\w+) with .*; comes to: (\w+)\)", github)) == WORDS
+    assert dict(re.findall(r"access (\w+) with .*; effect: (\w+)\)", github)) == EFFECTS
     suite = Xml.fromstring(call("analyze", three, "--format", "junit")[1])
     cases = {case.get("name", "").split(": ")[1]: case.findtext("system-out", "") for case in suite.iter("testcase")}
-    assert {name: said.removeprefix("comes to: ") for name, said in cases.items()} == WORDS
+    assert {name: said.removeprefix("effect: ") for name, said in cases.items()} == EFFECTS
     assert suite.find(".//testcase/properties") is None  # Jenkins' schema has none there
 
 
@@ -140,7 +143,7 @@ def test_only_is_a_filter(call, three, only, shown):
     code, out, err = call("analyze", three, *options)
     assert (code, set(column(out))) == (1, shown)
     assert f"left out by filters: {3 - len(shown)} of 3 reports" in out
-    assert ("consequence is unknown: 1 (--only unknown shows them)" in err) == ("unknown" not in only)
+    assert ("effect is unknown: 1 (--only unknown shows them)" in err) == ("unknown" not in only)
     document = json.loads(call("analyze", three, "--format", "json", *options)[1])
     assert (document["races"], document["distinct"], document["shown"]) == (3, 3, len(shown))
     assert set(told(document["reports"])) == shown
@@ -174,7 +177,7 @@ def test_pipes_are_told_the_same_as_files(three):
     whole = subprocess.run([*command, three], capture_output=True, check=False)
     piped = subprocess.run([*command, "-"], input=Path(three).read_bytes(), capture_output=True, check=False)
     assert (piped.returncode, piped.stdout, piped.stderr) == (whole.returncode, whole.stdout, whole.stderr)
-    assert whole.stdout.count(b"comes to ") == 4
+    assert whole.stdout.count(b"effect ") == 4
 
 
 def test_a_pipe_that_could_not_be_kept_is_unknown(monkeypatch, tmp_path, three):
@@ -203,11 +206,11 @@ def test_of_very_many_reports_the_first_of_each_race_stand_for_the_others(call, 
     races = len(document["reports"])
     left = [report for report in document["reports"] if report["consequence"] is None]
     assert races - len(left) == 2 * document["distinct"]
-    sentence = f"{len(left)} of {races} reports were not judged"
+    sentence = f"effect sampled ({races - len(left)} of {races}): of the other reports"
     assert any(warning.startswith(sentence) for warning in document["warnings"])
     only = json.loads(call("analyze", many, "--all", "--only", "dead", "--format", "json")[1])
     assert only["shown"] == sum(report["current"]["tensor"].startswith("dead") for report in document["reports"]) > 2
-    assert "comes to not judged" in call("analyze", many, "--all", "-v")[1]
+    assert "effect   not judged (this race: " in call("analyze", many, "--all", "-v")[1]
 
 
 def one_live_of(count: int) -> list[Event]:
@@ -219,13 +222,14 @@ def one_live_of(count: int) -> list[Event]:
 def test_of_very_many_reports_the_last_alone_makes_its_race_live(call, tmp_path, monkeypatch):
     path = trace(tmp_path, one_live_of(9), *[DEAD] * 9)
     words = {"live_in": "live", "dead_in": "dead"}
-    assert column(call("analyze", path)[1]) == words
+    effects = {"live_in": "visible", "dead_in": "overwritten"}
+    assert column(call("analyze", path)[1]) == effects
     monkeypatch.setattr(judged, "MOST_JUDGED", 5)
     monkeypatch.setattr("hbtrace.explain.triage.MOST_JUDGED", 5)
-    assert column(call("analyze", path)[1]) == words
+    assert column(call("analyze", path)[1]) == effects
     code, out, err = call("analyze", path, "--only", "live")
     assert (code, set(column(out))) == (1, {"live_in"})
-    assert "reports were not judged one by one" in err
+    assert re.search(r"effect sampled \(\d+ of 18\): of the other reports what all", err)
     assert {cause.tensors[0]: cause.consequence for cause in triage(path)} == words
 
 
@@ -236,7 +240,7 @@ def test_what_nobody_judged_is_unknown_and_said(call, tmp_path, monkeypatch):
     code, _, err = call("analyze", path, "--only", "live")
     assert code == 0
     assert re.search(r"\d+ reports were not judged at all, only the first 6 are", err)
-    assert re.search(r"reports left out whose consequence is unknown: \d+", err)
+    assert re.search(r"reports left out whose effect is unknown: \d+", err)
     assert column(call("analyze", path, "--only", "unknown")[1]) == {"dead_in": "unknown"}
 
 

@@ -35,8 +35,8 @@ def test_a_table_is_broken_between_columns() -> None:
 
 
 def test_a_sentence_is_broken_between_words_and_keeps_its_indent() -> None:
-    text = "  comes to live: the host reads what depends on it"
-    assert fit(text, 31).split("\n") == ["  comes to live: the host reads", "      what depends on it"]
+    text = "  effect   live: the host reads what depends on it"
+    assert fit(text, 31).split("\n") == ["  effect   live: the host reads", "      what depends on it"]
 
 
 def test_a_word_that_is_too_long_stays_whole() -> None:
@@ -71,11 +71,11 @@ def test_on_a_terminal_no_line_is_longer_than_it(columns: int) -> None:
     lines = out.decode().rsplit("\x1b[K", 1)[-1].splitlines()
     assert len(lines) > 5
     assert max(map(len, lines)) <= columns
-    records = [line.split()[0] for line in lines if line.startswith(("cause ", "window ", "mend "))]
-    assert records == (["cause", "window", "mend"] * 2 if columns < 200 else ["cause"])
+    records = [line.split()[0] for line in lines if line.startswith(("cause ", "window ", "fix "))]
+    assert records == (["cause", "window", "fix"] * 2 if columns < 200 else ["cause"])
 
 
-HEAD = ("id", "comes to", "", "reports")
+HEAD = ("id", "effect", "", "reports")
 ROWS = [("R-1", "unknown", "primary", "1,024"), ("R-2", "live", "", "6")]
 
 
@@ -90,13 +90,13 @@ def test_a_table_that_fits_is_a_table() -> None:
 
 def test_a_table_that_does_not_fit_is_a_record_for_each_row() -> None:
     assert fitted(HEAD, ROWS, width=26) == [
-        "id        R-1",
-        "comes to  unknown  primary",
-        "reports   1,024",
+        "id       R-1",
+        "effect   unknown  primary",
+        "reports  1,024",
         "",
-        "id        R-2",
-        "comes to  live",
-        "reports   6",
+        "id       R-2",
+        "effect   live",
+        "reports  6",
     ]
 
 
@@ -124,10 +124,10 @@ def test_analyze_and_triage_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(ROOT)
     outcome = analyze_source(open_source(TRACE), Options(limit=1, consequence=True))
     narrow = analyze_report.render(outcome, Style(width=80))
-    assert "\ncomes to  unknown\nreports   6\nubatches  1-6\n" in narrow
+    assert "\neffect    unknown\nreports   6\nubatches  1-6\n" in narrow
     found = triage(TRACE)
     narrow = triage_report.render(found, verbose=True, width=60)
-    assert "\ncomes to       unknown  primary\n" in narrow
+    assert "\neffect         unknown  primary\n" in narrow
     assert "\n      reports   6\n      ubatches  1-6\n\n      id " in narrow
     for line in triage_report.render(found, verbose=True).splitlines():
-        assert line.split(" ")[0] != "comes", "piped, it is a table"
+        assert line.split(" ")[0] != "effect", "piped, it is a table"

@@ -38,7 +38,7 @@ def stopped(tmp_path: Path) -> str:
 def test_a_recording_that_stopped_is_a_truncated_trace(stopped: str, capfd: pytest.CaptureFixture[str]) -> None:
     code, out, err = hbtrace(capfd, "analyze", stopped, "-v")
     assert code == 1
-    assert "comes to unknown: what it changes was in memory where the trace is cut" in out
+    assert "effect   unknown: what it changes was in memory where the trace is cut" in out
     assert "stopped before the run ended (disk_full)" in err
     assert hbtrace(capfd, "diff", stopped, stopped)[0] == 3
     assert hbtrace(capfd, "diff", stopped, stopped, "--allow-partial")[0] == 0
@@ -55,7 +55,7 @@ def test_an_engine_that_died_leaves_a_truncated_trace(tmp_path: Path, capfd: pyt
 def test_one_that_did_not_stop_is_whole(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     whole = write(tmp_path / "whole.jsonl", [*RACE, STOPPED | {"what": "something_else"}])
     _, out, err = hbtrace(capfd, "analyze", whole, "-v")
-    assert "comes to live" in out
+    assert "effect   visible" in out
     assert err == ""
 
 

@@ -24,9 +24,9 @@ def explained(trace: str, ident: str) -> str:
 
 
 def test_what_else_an_id_means() -> None:
-    assert "\n  ... and 29 more reports of this cause (5 distinct races)\n" in explained(INTEGRATED, "C-5e8c8b")
-    assert "\n  ... and 5 more reports of this race\n" in explained(INTEGRATED, "R-e3a290")
-    assert "more report" not in explained(INTEGRATED, "431")
+    assert "\n  report 1 of 30 of this cause (5 distinct races): 30 unknown\n" in explained(INTEGRATED, "C-5e8c8b")
+    assert "\n  report 1 of 6 of this race: 6 unknown\n" in explained(INTEGRATED, "R-e3a290")
+    assert "\n  report " not in explained(INTEGRATED, "431")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,8 @@ def test_a_row_can_have_several_races(tmp_path: Path) -> None:
     twice = {"ev": "host_access", "writes": [{"tensor": 0}, {"tensor": 1}]}
     rows = [*set_up(), {"ev": "kernel", "backend": 0, "reads": [{"tensor": 0}, {"tensor": 1}]}, twice, twice]
     rows.insert(-1, {"ev": "kernel", "backend": 0, "reads": [{"tensor": 0}]})
-    assert "\n  ... and 1 more report of this row (2 distinct races)\n" in explained(written(tmp_path, rows), "7")
+    told = explained(written(tmp_path, rows), "7")
+    assert "\n  report 1 of 2 of this row (2 distinct races): 2 unknown\n" in told
 
 
 def set_up() -> list[dict[str, Any]]:
@@ -107,12 +108,12 @@ def test_the_approximate_range_that_decides_is_named(tmp_path: Path, where: str)
 
     text, row = run(approx=True)
     assert row == 8
-    assert "\nconsequence: unknown: an approximate range decides whether what it changes is read\n" in text
+    assert "\neffect: unknown: an approximate range decides whether what it changes is read\n" in text
     assert "\n  the first such range is in row 8: " in text
     (tmp_path / "run.jsonl").unlink()
     text, row = run(approx=False)
     assert row == -1
-    assert "\nconsequence: live: " in text
+    assert "\neffect: visible: " in text
     assert "such range" not in text
 
 

@@ -80,4 +80,4 @@ def test_fix_mends_only_the_race_asked_for() -> None:
     }
     assert "left out by filters: 24 of 30 reports" in whatif_report.render_fix(found, "-")
     none = fix(batches, filters=Filters(ids=("R-000000",)))
-    assert whatif_report.render_fix(none, "-") == "-: no race to mend\nleft out by filters: 30 of 30 reports\n"
+    assert whatif_report.render_fix(none, "-") == "-: no race to fix\nleft out by filters: 30 of 30 reports\n"

@@ -132,8 +132,8 @@ def test_fix_finds_the_ring_and_the_stall() -> None:
 
 def test_fix_of_two_causes_offers_one_stall_or_two_mends() -> None:
     found = fix(hbtrace.open(path("cuda_integrated")).batches)
-    assert [len(answer.mends) for answer in found.answers][:2] == [1, 2]
-    assert found.answers[1].mends[0].option == "--ring 2"
+    assert [len(answer.mends) for answer in found.answers][:3] == [1, 1, 2]
+    assert [answer.mends[0].option for answer in found.answers][1:3] == ["--sync ubatch", "--ring 2"]
 
 
 def test_rules_combine_and_can_be_written(tmp_path: Any) -> None:

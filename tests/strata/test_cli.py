@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hbtrace.checks.checked import check
+from hbtrace.cli import run
 from hbtrace.errors import UsageError
 from hbtrace.strata.checks.rules import STRATA_RULES, TABLE
 from hbtrace.strata.cli.simulate import command
@@ -64,6 +65,16 @@ def test_a_fault_that_never_showed_is_said(tmp_path: Path) -> None:
     common = ("--fault", "settle-first-stage-only", "--schedules", "0", "--requests", "2")
     assert never in simulate(*common, "--stages", "2", "-o", str(tmp_path / "two.arrow")).stderr
     assert never not in simulate(*common, "--stages", "3", "-o", str(tmp_path / "three.arrow")).stderr
+
+
+def test_a_fault_that_nothing_shows_is_an_error(tmp_path: Path, capsys, monkeypatch) -> None:
+    """No rule and no race left to find it: the trace is there, the run is no proof of anything."""
+    line = ("simulate", "strata", "--fault", "no-settle", "--requests", "1", "--schedules", "0")
+    assert run([*line, "-o", str(tmp_path / "found.arrow")]) == 0
+    monkeypatch.setattr("hbtrace.strata.checks.protocol.rules", lambda events: [])
+    assert run([*line, "-o", str(tmp_path / "missed.arrow")]) == 4
+    assert "the fault changed the run, and neither a rule nor a race shows it" in capsys.readouterr().err
+    assert (tmp_path / "missed.arrow").exists()
 
 
 def test_the_faults_are_listed() -> None:

@@ -194,3 +194,19 @@ def test_the_seeds_sizes_come_out() -> None:
     for _ in range(20):
         layers, size = rng.randint(1, 60), rng.randint(1, 10**6)
         assert saved_each_window(layers, size).traffic == 2 * layers * size
+
+
+@pytest.mark.parametrize("name", ["no-settle", "keep-own-parity-record", "dst-ignores-records"])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_fault_that_changes_the_run_is_found_in_each_run(name: str, stages: int) -> None:
+    """By its own breach, not by what it leads to later: also where the state happens to be in place at the end, and
+    where a buffer happens to be free. Whoever ignores records may hit a live one, which is another rule's."""
+    fault = next(fault for fault in FAULTS if fault.name == name)
+    shown = 0
+    for seed in range(6):
+        for requests in (1, 3):
+            found = simulate(RunShape(stages=stages, fault=name), Mix(requests=requests), seed)
+            if found.showed():
+                shown += 1
+                assert fault.expects in {finding.id for finding in rules(found.events)}, (seed, requests)
+    assert shown >= 5

@@ -67,7 +67,7 @@ def test_minimal_is_said_of_the_mends_that_were_tried() -> None:
     answer = found.answers[0]
     assert (len(answer.mends), answer.minimal) == (2, True)
     text = render_fix(found, "run.jsonl")
-    assert f"2 mends, clean by replay; no smaller set of the {len(found.mends)} mends tried does" in text
+    assert f"2 fixes, clean by replay; no smaller set of the {len(found.mends)} fixes tried does" in text
     told = json.loads(fix_document(found, "run.jsonl"))
     assert [mend["option"] for mend in told["candidates"]] == [mend.option for mend in found.mends]
 

@@ -118,6 +118,8 @@ class Selections:
             self._find("R1", f"{who} goes from {src} to {dst}, the current buffer is {front.cur}")
         elif dst in live:
             self._find("R2", f"{who} writes {dst}, which is the live record of {named(live[dst])}")
+        elif verifier in front.records:
+            self._find("R7", f"{who} keeps its verifier's old record while it chooses: {table(front)}")
         elif not set(range(self._buffers)) - taken:
             self._find("R7", f"{who} finds no free buffer among {self._buffers}: {table(front)}")
         elif dst in front.records.values():

@@ -121,11 +121,17 @@ class Protocol(Selections):
                 self._must_be_settled("a serial request begins")
             return
         self._must_be_settled("the request ends")
-        ended = [front for front in self._fronts() if front.settled]
-        if self._engaged and self._request_kind == "pipelined" and ended:
-            for front in self._fronts():
-                if not front.settled:
-                    self._find("S5", f"stage {front.number} did not settle at the request's end, other stages did")
+        if not self._engaged or self._request_kind != "pipelined":
+            return
+        some = any(front.settled for front in self._fronts())
+        for front in self._fronts():
+            if front.settled:
+                continue
+            if some:
+                self._find("S5", f"stage {front.number} did not settle at the request's end, other stages did")
+            elif ("S1", front.number) not in self._blamed:  # in place by luck: the next request's state may not be
+                self._blamed.add(("S1", front.number))
+                self._find("S1", f"stage {front.number}: the request ends, and nobody settled")
 
     def _must_be_settled(self, when: str) -> None:
         """S1, once a stage and request: afterwards its state is taken to be where it should be."""

@@ -30,7 +30,7 @@ OPTIONS: Final = (
 
 def run(given: dict[str, Any]) -> StrataCaptures | None:
     """The source to convert. These options on anything else would say nothing, so they are refused."""
-    from hbtrace.cli.output import check_apart
+    from hbtrace.cli.output import refuse_inputs
     from hbtrace.importers.source import foreign_kind, holds_trace
     from hbtrace.strata.captures import StrataCaptures
     from hbtrace.strata.logs.importer import LogSettings
@@ -40,8 +40,7 @@ def run(given: dict[str, Any]) -> StrataCaptures | None:
     settings = {name: given[name] for name in names if given[name] is not None}
     if not given["beside"] and not settings:
         return None
-    for path in given["beside"]:
-        check_apart(path, given["dst"])
+    refuse_inputs(given["dst"], given["beside"])
     paths = (given["src"], *given["beside"])
     if "-" in paths:
         raise UsageError("captures of Strata are read twice: name files, not standard input")

@@ -110,6 +110,22 @@ def _tell(run: Run, given: dict[str, Any]) -> None:
     if given["output"] != "-":
         click.echo(f"wrote {given['output']}: {len(run.events):,} rows", err=True)
         click.echo(f"next: hbtrace check {given['output']}; hbtrace analyze {given['output']}", err=True)
+    if run.shape.fault and run.showed() and not _found(run):
+        click.echo("error: the fault changed the run, and neither a rule nor a race shows it", err=True)
+        click.get_current_context().exit(4)
+
+
+def _found(run: Run) -> bool:
+    """Whether anything of a faulty run tells that it is one: a rule of the protocol or the grammar, or a race that is
+    none of copy mode's own."""
+    from hbtrace.replay.session import analyze_events
+    from hbtrace.strata.checks.grammar import grammar
+    from hbtrace.strata.checks.protocol import rules
+    from hbtrace.strata.checks.races import COPY_RACES, copy_race
+
+    if rules(run.events) or grammar(run.events):
+        return True
+    return any(copy_race(report) not in COPY_RACES for report in analyze_events(run.events).reports)
 
 
 def _write_logs(run: Run, prefix: str, *, force: bool) -> None:

@@ -45,12 +45,10 @@ class Selector:
         src, old = self.cur, self.records[parity]
         dropped = old >= 0 and self.fault != "keep-own-parity-record"
         taken = {src, *(buffer for at, buffer in enumerate(self.records) if at != parity or not dropped)}
-        if self.fault == "dst-ignores-records":
-            taken = {src}
         # Stuck only with a wrong rule; a real engine would take some buffer too, and not stop.
-        free = _free(self.buffers, taken) or _free(self.buffers, {src})
-        # Without records to keep to, any choice is as good as another: the last shows the bug soonest.
-        dst = free[-1] if self.fault == "dst-ignores-records" else free[0]
+        dst = (_free(self.buffers, taken) or _free(self.buffers, {src}))[0]
+        if self.fault == "dst-ignores-records":  # of all choices that are as good without records, a recorded one
+            dst = max(taken - {src, -1}, default=dst)
         if self.fault == "spec-in-place":
             dst = src
         self.records[parity] = src

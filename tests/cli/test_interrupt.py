@@ -1,0 +1,116 @@
+"""Ctrl-C in a long run: what was found until then is printed and said to be a part; exit code 130."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from hbtrace.cli import progress, run
+from tests.trace.samples import write
+
+DEFINED = [
+    {"ev": "backend", "id": 0, "name": "GPU0"}, {"ev": "buffer", "id": 0, "name": "H", "size": 64},
+    {"ev": "tensor", "id": 0, "name": "t", "buffer": 0, "size": 64},
+]  # fmt: skip
+RACE = [{"ev": "kernel", "backend": 0, "reads": [{"tensor": 0}]}, {"ev": "tensor_set", "tensor": 0}]
+ROWS = [*DEFINED, *RACE * 50]
+
+
+@pytest.fixture
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """103 rows, of which 40 are read when Ctrl-C is pressed."""
+    monkeypatch.setattr(progress, "_ROWS", 10)
+
+    def pressed(_: object, rows: int) -> None:
+        if rows == 40:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(progress._Line, "tell", pressed)
+    return str(write(tmp_path / "run.jsonl", ROWS))
+
+
+@pytest.mark.parametrize("verb", ["analyze", "check", "triage", "analyze --only live"])
+def test_what_was_found_is_printed(verb: str, trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    assert run([*verb.split(), trace]) == 130
+    told = capsys.readouterr()
+    assert "partial: 40 of 103 rows" in told.err
+    assert told.out
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_its_numbers_are_those_of_the_part(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["analyze", trace, "--format", "json"]) == 130
+    cut = json.loads(capsys.readouterr().out)
+    assert (cut["trace"]["rows"], cut["warnings"][0]) == (40, f"{trace}: partial: 40 of 103 rows")
+    part = write(tmp_path / "part.jsonl", ROWS[:40])
+    assert run(["analyze", str(part), "--format", "json"]) == 130  # pressed behind its last row: nothing is left out
+    whole = json.loads(capsys.readouterr().out)
+    assert whole["warnings"] == []
+    assert (cut["races"], cut["distinct"]) == (whole["races"], whole["distinct"]) == (18, 1)
+
+
+@pytest.mark.parametrize("verb", ["diff {0} {0}", "baseline write {0} -o -"])
+def test_half_a_side_is_not_compared(verb: str, trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(verb.format(trace).split()) == 130
+    told = capsys.readouterr()
+    assert "partial: 40 of 103 rows, nothing compared; distinct races until there: R-" in told.err
+    assert told.out == ""
+
+
+def test_the_traces_behind_are_said(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    other = str(write(Path(trace).with_name("other.jsonl"), ROWS))
+    assert run(["analyze", trace, other]) == 130
+    assert f"{other}: not read, for the run was interrupted" in capsys.readouterr().err
+
+
+def test_the_next_run_is_whole(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(["analyze", trace]) == 130
+    monkeypatch.setattr(progress._Line, "tell", lambda *_: None)
+    assert run(["analyze", trace]) == 1
+
+
+@pytest.mark.parametrize("verb", ["info", "convert {} -", "whatif {} --ring 2", "explain {} R-1"])
+def test_other_verbs_say_one_sentence(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hbtrace.importers.source.open_source", pressed)
+    monkeypatch.setattr("hbtrace.info.info.open_source", pressed)
+    path = str(write(tmp_path / "run.jsonl", ROWS))
+    assert run((verb if "{" in verb else f"{verb} {{}}").format(path).split()) == 130
+    assert capsys.readouterr().err == "hbtrace: interrupted\n"
+
+
+def test_the_bar_has_share_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Half:
+        path, share = "run.arrow", 0.5
+
+    line = progress._Line(Half())  # type: ignore[arg-type]
+    assert line._words(1000, 65.0) == (
+        "run.arrow: reading and replaying: 1,000 rows [############............] 50%, 1:05 left"
+    )
+    line.tell(1000)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    line.tell(1000)
+    line._start -= 2
+    assert capsys.readouterr().err == ""
+    line.tell(1000)
+    line.clear()
+    assert capsys.readouterr().err.endswith("left\r\x1b[K")
+
+
+def test_races_are_told_as_they_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    path = str(write(tmp_path / "run.jsonl", ROWS))
+    assert run(["analyze", path]) == 1
+    assert "found" not in capsys.readouterr().err
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    assert run(["analyze", path]) == 1
+    assert capsys.readouterr().err.count("found: RACE (write-after-read) of t in row 4") == 1
