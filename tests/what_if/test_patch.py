@@ -145,10 +145,14 @@ def refused_alike(batches: Callable[[], Any], make: Make, why: str) -> bool:
 
 def placed_alike(batches: Callable[[], Any], make: Make, where: str) -> Recording | None:
     """Compare both replays of a placing; the patched one, or None where neither has anything to move."""
+    why = ""
     try:
         rewritten = record(batches_of(rewrite(batches, theirs := make())))
     except hbtrace.UsageError as error:
-        assert refused_alike(batches, make, str(error)), f"{where}: what rewriting refuses was accepted"
+        why = str(error)
+        rewritten = None
+    if rewritten is None:
+        assert refused_alike(batches, make, why), f"{where}: what rewriting refuses was accepted"
         return None
     _, (patched,) = replayed(batches(), [mine := make()], Settings())
     assert patched is not None, f"{where}: {mine}"
