@@ -12,6 +12,7 @@ from hbtrace.cli.gate import gate_options, partial_option
 from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.errors import UsageError
 from hbtrace.report.formats import FORMATS
+from hbtrace.words import count
 
 
 @click.group(
@@ -41,7 +42,7 @@ def command(ctx: click.Context) -> None:
 def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> None:
     """Write the races of TRACE... as a baseline."""
     from hbtrace.cli.gate import load_suppressions, replay_settings
-    from hbtrace.cli.output import open_output, warn
+    from hbtrace.cli.output import open_output, say, warn
     from hbtrace.compare import baseline
     from hbtrace.compare.sides import check_filters, load_side
 
@@ -59,8 +60,8 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
             print_out(baseline.render(made))
         return
     _replace(output, baseline.render(made))
-    click.echo(f"wrote {output}: {len(made.races)} distinct {'race' if len(made.races) == 1 else 'races'}", err=True)
-    click.echo(f"next: hbtrace baseline check {output} {' '.join(traces)}", err=True)
+    say(f"wrote {output}: {count(len(made.races), 'distinct race')}")
+    say(f"next: hbtrace baseline check {output} {' '.join(traces)}")
 
 
 @command.command()
@@ -81,6 +82,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     exercised.
     """
     from hbtrace.cli.gate import load_suppressions, replay_settings, today
+    from hbtrace.cli.output import say
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare import baseline
     from hbtrace.compare.result import exit_code
@@ -101,7 +103,7 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     if given["prune"]:
         pruned = baseline.prune(known, result)
         _replace(file, baseline.render(pruned))
-        click.echo(f"pruned {file}: {len(known.races) - len(pruned.races)} fixed, {len(pruned.races)} left", err=True)
+        say(f"pruned {file}: {len(known.races) - len(pruned.races)} fixed, {len(pruned.races)} left")
     return exit_code(result, exit_zero=given["exit_zero"])
 
 

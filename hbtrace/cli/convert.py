@@ -33,7 +33,7 @@ def command(src: str, dst: str, force: bool, **given: Any) -> None:
     log tells by the options marked Strata. DST is told by its suffix: .arrow (IPC file), .arrows (IPC stream),
     .jsonl; - is standard output.
     """
-    from hbtrace.cli.output import check_apart, warn
+    from hbtrace.cli.output import check_apart, say, warn
     from hbtrace.importers.source import open_source
     from hbtrace.trace.writer import write_batches
 
@@ -42,5 +42,5 @@ def command(src: str, dst: str, force: bool, **given: Any) -> None:
     rows = write_batches(dst, source.batches(), force=force)
     warn(source.warnings)
     if dst != "-":
-        click.echo(f"wrote {dst}: {rows:,} rows, {os.path.getsize(dst):,} bytes", err=True)
-        click.echo(f"next: hbtrace analyze {dst}", err=True)
+        say(f"wrote {dst}: {rows:,} rows, {os.path.getsize(dst):,} bytes")
+        say(f"next: hbtrace analyze {dst}")

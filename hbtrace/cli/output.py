@@ -15,9 +15,9 @@ from typing import IO
 import click
 
 from hbtrace.errors import UsageError
-from hbtrace.escape import harmless
+from hbtrace.escape import harmless, printed
 
-Write = Callable[[str | bytes], None]
+Write = Callable[[str | bytes], object]
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def open_output(
     try:
         with _opened(target, special=special) as stream:
             try:
-                yield lambda data: _to_stream(stream.write, data)
+                yield lambda data: stream.write(_encoded(data, form))
                 stream.close()
                 if not special:
                     os.replace(stream.name, target)
@@ -100,8 +100,10 @@ def _opened(target: Path, *, special: bool) -> IO[bytes]:
     return part
 
 
-def _to_stream(write: Callable[[bytes], object], data: str | bytes) -> None:
-    write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
+def _encoded(data: str | bytes, form: str) -> bytes:
+    if isinstance(data, bytes):
+        return data
+    return (printed(data) if form == "text" else data).encode("utf-8", "surrogateescape")
 
 
 def _to_stdout(data: str | bytes) -> None:
@@ -115,16 +117,17 @@ def _to_stdout(data: str | bytes) -> None:
 def show(data: str | bytes) -> None:
     """Print text for people: on a terminal no line is longer than it."""
     width = terminal_width(None)
-    if isinstance(data, str) and width is not None:
-        from hbtrace.report.fit import fit
+    if isinstance(data, str):
+        data = printed(data)
+        if width is not None:
+            from hbtrace.report.fit import fit
 
-        data = fit("\n".join(map(_on_terminal, data.split("\n"))), width)
+            data = fit("\n".join(map(_coloured, data.split("\n"))), width)
     _to_stdout(data)
 
 
-def _on_terminal(line: str) -> str:
-    """The first line of a report in red. The four lines have names as they are, but none must steer a terminal."""
-    line = harmless(line)
+def _coloured(line: str) -> str:
+    """The first line of a report in red."""
     return f"\x1b[1;31m{line}\x1b[0m" if line.startswith("RACE (") else line
 
 

@@ -13,7 +13,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import Final
 
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, harmless
 from hbtrace.races.identity import SHORTEST, full_identity, tensor_names
 from hbtrace.races.tomlfile import TomlFile, Types, line
 from hbtrace.replay.reports import Report
@@ -24,7 +24,6 @@ _KEYS: Final[Types] = {
     **dict.fromkeys(_GLOBS, (str,)), **dict.fromkeys(_SPANS, (str, int)), "reason": (str,), "expires": (date,),
 }  # fmt: skip
 _SPAN: Final = re.compile(r"(-?[0-9]{1,18})(?:-(-?[0-9]{1,18}))?")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(slots=True)
@@ -112,7 +111,7 @@ def suppression_block(report: Report, ident: str) -> str:
     about = f"# {report.kind} on {report.buffer}: " + " / ".join(
         f"{actor} {tensor or '-'} ({label})" for actor, tensor, label in (earlier, current)
     )
-    return "\n".join([_CONTROL.sub(" ", about), "[[suppress]]", line("id", ident), line("reason", "")])
+    return "\n".join([harmless(about), "[[suppress]]", line("id", ident), line("reason", "")])
 
 
 def suppression_file(races: Iterable[tuple[Report, str]]) -> str:

@@ -9,9 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 from hbtrace.errors import UsageError
+from hbtrace.escape import json_line
 
 Types = Mapping[str, tuple[type, ...]]
 """Key of a table -> the types of its value, exactly these: a time is no date, true is no number."""
@@ -97,7 +96,5 @@ class TomlFile:
 def line(key: str, value: str | int | date) -> str:
     """One `key = value`."""
     if isinstance(value, str):
-        # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
-        text = orjson.dumps(value).decode().replace("\x7f", "\\u007f")
-        return f"{key} = {text}"
+        return f"{key} = {json_line(value).decode().rstrip()}"  # a JSON string is a TOML basic string
     return f"{key} = {value.isoformat() if isinstance(value, date) else value}"

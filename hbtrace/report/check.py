@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hbtrace.escape import page
-from hbtrace.report.objects import document
+from hbtrace.escape import json_document, page
 from hbtrace.report.tables import fitted
 from hbtrace.words import count
 
@@ -89,7 +88,7 @@ def list_text(rules: Sequence[type[Rule]], width: int | None = None) -> str:
 
 def rules_json(rules: Sequence[type[Rule]]) -> bytes:
     keys = ("id", "severity", "title", "needs", "why", "about")
-    return document([{key: getattr(rule, key) for key in keys} for rule in rules])
+    return json_document([{key: getattr(rule, key) for key in keys} for rule in rules])
 
 
 def explain_text(rule: type[Rule], width: int | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from hbtrace.compare.findings import RaceFinding
 from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.result import Sentence
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, harmless
 from hbtrace.findings import Finding, Severity
 from hbtrace.report.renderer import AnyResult, Renderer, Style
 from hbtrace.report.words import occurrences, rows
@@ -38,7 +38,7 @@ def _line(one: Sentence | Finding) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return harmless(text).replace("%", "%25")
 
 
 def _property(text: str) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from hbtrace.compare.race_result import RaceResult
-from hbtrace.escape import as_text
-from hbtrace.report.objects import FORMAT, checked_object, document, outcome_object, race_object
+from hbtrace.escape import as_text, json_document
+from hbtrace.report.objects import FORMAT, checked_object, outcome_object, race_object
 from hbtrace.report.renderer import AnyResult, Renderer, Style
 
 
 def _whole(result: AnyResult, _: Style) -> bytes:
     if isinstance(result, RaceResult) and result.compared:
-        return document(_comparison(result))
-    return document(_traces(result))
+        return json_document(_comparison(result))
+    return json_document(_traces(result))
 
 
 def _traces(result: AnyResult) -> dict[str, Any]:

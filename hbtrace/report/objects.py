@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import orjson
-
 from hbtrace.compare.check_result import CheckedTrace
 from hbtrace.compare.findings import Occurrences, RaceFinding
 from hbtrace.compare.outcome import Outcome
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, harmless
 from hbtrace.findings import Finding
 from hbtrace.races.suppressions import Suppression
 from hbtrace.replay.reports import Access, Report
@@ -107,9 +105,9 @@ def _occurrences(found: Occurrences | None) -> dict[str, int] | None:
 
 
 def check_object(finding: Finding) -> dict[str, Any]:
-    """A finding of a check."""
+    """A finding of a check. Its message is for people, so names are told in it."""
     keys = ("id", "severity", "rows", "message", "count")
-    return {key: getattr(finding, key) for key in keys}
+    return {key: getattr(finding, key) for key in keys} | {"message": harmless(finding.message)}
 
 
 def checked_object(trace: CheckedTrace) -> dict[str, Any]:
@@ -126,13 +124,3 @@ def checked_object(trace: CheckedTrace) -> dict[str, Any]:
         "unmet": list(trace.unmet),
         "warnings": [as_text(warning) for warning in checked.warnings],
     }
-
-
-def document(value: object) -> bytes:
-    """A document, with a newline at its end."""
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def line(value: dict[str, Any]) -> bytes:
-    """A document on a line."""
-    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import orjson
-
 from hbtrace import __version__
 from hbtrace.checks.registry import all_rules
 from hbtrace.compare.findings import RaceFinding
 from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.race_text import tensors
 from hbtrace.compare.result import Sentence
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, harmless, json_document
 from hbtrace.findings import SEVERITIES, Finding, Severity
 from hbtrace.races.identity import full_identity
 from hbtrace.replay.reports import KINDS, Access
@@ -53,7 +51,16 @@ def _whole(result: AnyResult, _: Style) -> bytes:
         "columnKind": "unicodeCodePoints",
     }
     document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return json_document(_told(document))
+
+
+def _told(value: Any) -> Any:
+    """The document with no hostile character in its texts: viewers show them as they are."""
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, dict):
+        return {key: _told(one) for key, one in value.items()}
+    return [_told(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _notes(result: AnyResult) -> list[dict[str, Any]]:

@@ -6,11 +6,9 @@ import re
 from shlex import quote
 from typing import Any, Final
 
-import orjson
-
 from hbtrace.compare.race_text import short_kind
 from hbtrace.consequence.sampling import OF_EACH
-from hbtrace.escape import as_text, page
+from hbtrace.escape import as_text, json_document, page
 from hbtrace.explain.causes import Cause, Window
 from hbtrace.explain.triage import Triage
 from hbtrace.races.natures import NATURES
@@ -232,4 +230,4 @@ def document(found: Triage) -> bytes:
         ],
         "warnings": [as_text(warning) for warning in found.warnings],
     }
-    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return json_document(whole)
