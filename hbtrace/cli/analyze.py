@@ -11,6 +11,7 @@ import click
 
 from hbtrace.cli.gate import gate_options
 from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.cli.reporting import Reports, report_option, reporting
 from hbtrace.errors import UsageError, worst
 from hbtrace.report.formats import FORMATS_OF_ANALYZE
 
@@ -43,6 +44,7 @@ Examples:
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
 @click.option("--gen-suppressions", is_flag=True, help="Print a ready suppression under each report.")
 @gate_options("any")
+@report_option(FORMATS_OF_ANALYZE)
 @output_options(FORMATS_OF_ANALYZE)
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Find the races of recorded runs and print them.
@@ -55,27 +57,35 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
 
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read.
     """
+    if given["every"] and given["limit"]:
+        raise UsageError("give --all or --limit, not both")
+    if traces.count("-") > 1:
+        raise UsageError("standard input can be read only once")
+    with reporting("analyze", given, output, force=force, inputs=traces) as reports:
+        return _judge(traces, output, given, reports, force=force)
+
+
+def _judge(
+    traces: tuple[str, ...], output: str | None, given: dict[str, Any], reports: Reports, *, force: bool
+) -> int:
     from hbtrace.cli.gate import load_suppressions, replay_settings
     from hbtrace.cli.output import warn
     from hbtrace.cli.showing import read_each, showing
     from hbtrace.compare.race_result import analysis
     from hbtrace.compare.result import Unreadable, exit_code
 
-    if given["every"] and given["limit"]:
-        raise UsageError("give --all or --limit, not both")
-    if traces.count("-") > 1:
-        raise UsageError("standard input can be read only once")
     suppressions = load_suppressions(given["suppressions"])
     options = replace(
         replay_settings(given, suppressions, limit=None if given["every"] else given["limit"] or 1),
         consequence=True, only=frozenset(given["only"]),
     )  # fmt: skip
+    forms = {given["format"], *(report.format for report in given["report"])}
     outcomes: list[Outcome] = []
     unreadable: list[Unreadable] = []
     pasted: list[PastedReports] = []
     several = len(traces) > 1
     with showing(output, given, force=force, inputs=traces, several=several) as show:
-        for found in read_each(traces, partial(_read, options=options, form=given["format"])):
+        for found in read_each(traces, partial(_read, options=options, forms=forms)):
             if isinstance(found, Unreadable):
                 unreadable.append(found)
             elif isinstance(found, PastedReports):
@@ -87,6 +97,7 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
                 outcomes.append(found)
         result = analysis(outcomes, unreadable, fail_on=given["fail_on"], several=several)
         result.heed(suppressions)
+        reports.result = result
         show.whole(result)
     _say_what_matches_nothing(options, outcomes)
     if suppressions is not None:
@@ -102,7 +113,7 @@ class PastedReports(NamedTuple):
     summary: str
 
 
-def _read(path: str, options: Options, form: str) -> Outcome | PastedReports:
+def _read(path: str, options: Options, forms: set[str]) -> Outcome | PastedReports:
     """Analyze one trace."""
     from hbtrace.cli.progress import watched
     from hbtrace.compare.outcome import analyze_source
@@ -112,7 +123,7 @@ def _read(path: str, options: Options, form: str) -> Outcome | PastedReports:
     pasted = pasted_reports(path)
     if pasted is None:
         return analyze_source(watched(open_source(path)), options)
-    if form != "text":
+    if forms != {"text"}:
         raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
     return PastedReports(path, summary_text(path, pasted))
 

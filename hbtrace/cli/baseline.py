@@ -10,6 +10,7 @@ import click
 
 from hbtrace.cli.gate import gate_options, partial_option
 from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.cli.reporting import Reports, report_option, reporting
 from hbtrace.errors import UsageError
 from hbtrace.report.formats import FORMATS
 from hbtrace.words import count
@@ -74,6 +75,7 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
 @replay_options
 @partial_option
 @gate_options("new")
+@report_option(FORMATS)
 @output_options(FORMATS)
 def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Hold the races of TRACE... against the baseline FILE; new ones fail.
@@ -81,12 +83,20 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole or does nothing, 4 not
     exercised.
     """
+    with reporting("baseline check", given, output, force=force, inputs=(file, *traces)) as reports:
+        return _judge(file, traces, output, given, reports, force=force)
+
+
+def _judge(
+    file: str, traces: tuple[str, ...], output: str | None, given: dict[str, Any], reports: Reports, *, force: bool
+) -> int:
     from hbtrace.cli.gate import load_suppressions, replay_settings, today
     from hbtrace.cli.output import say
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare import baseline
     from hbtrace.compare.result import exit_code
-    from hbtrace.compare.sides import check_filters, load_side, unproved
+    from hbtrace.compare.sides import check_filters, load_side, next_command, unproved
+    from hbtrace.escape import as_text
 
     known = baseline.read(file)
     suppressions = load_suppressions(given["suppressions"])
@@ -98,7 +108,10 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     result = baseline.check(known, side, today(), options.filters, given["fail_on"])
     result.heed(suppressions)
     if given["require_exercised"]:
-        result.unmet += unproved(side, result.findings)
+        result.demand("--require-exercised", unproved(side, result.findings))
+    result.sides = as_text(f"baseline {file}, head {' '.join(traces)}")
+    result.next = next_command(result, side)
+    reports.result = result
     show_comparison(result, output, given, force=force, inputs=(file, *traces))
     if given["prune"]:
         pruned = baseline.prune(known, result)

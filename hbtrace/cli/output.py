@@ -50,6 +50,16 @@ def open_output(
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+def check_output(path: str, *, force: bool, inputs: Iterable[str]) -> None:
+    """Raises UsageError where `open_output` would, before anything is read, but for what only writing shows."""
+    _refuse(path, inputs, force=force)
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise UsageError(f"{path}: cannot be written: there is no folder {os.path.dirname(path)}")
+    if not os.path.exists(path) and not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: cannot be written: its folder is read-only")
+
+
 def refuse_inputs(path: str | None, inputs: Iterable[str]) -> None:
     """Raises UsageError if the output is one of what is read: a file, a folder's member, or what a glob matches."""
     if path is None or not os.path.exists(path):

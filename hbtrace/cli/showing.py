@@ -12,9 +12,8 @@ from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.result import Unreadable
 from hbtrace.compare.side_coverage import lines
 from hbtrace.errors import HbtraceError
-from hbtrace.escape import harmless
 from hbtrace.report.formats import renderer
-from hbtrace.report.renderer import AnyResult, Renderer, Style, Trace
+from hbtrace.report.renderer import AnyResult, Renderer, Style, Trace, heading
 
 T = TypeVar("T")
 
@@ -44,7 +43,7 @@ class Showing:
     def heading(self, path: str, *, first: bool) -> None:
         """Where text of several traces stands one under the other."""
         if self.several and self.format.is_read:
-            self.write(f"{'' if first else chr(10)}== {harmless(path)}\n\n")
+            self.write(heading(path, first=first))
 
     def trace(self, trace: Trace) -> None:
         """What there is to say of one trace already."""
@@ -76,6 +75,6 @@ def show_comparison(
 def tell(result: RaceResult, form: Renderer) -> None:
     """What is said beside a comparison: warnings, and all that is said of no race where the format has no place."""
     if not form.has_notes:
-        warn(dict.fromkeys([*result.errors, *result.reasons]))
+        warn(dict.fromkeys([*result.errors, *result.doubts]))
         note([*result.notes, *lines(result.coverage)])
     warn(result.warnings)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
+from typing import Final
 
 from hbtrace.checks.checked import Checked
 from hbtrace.compare.result import Sentence, Unreadable
 from hbtrace.escape import as_text
-from hbtrace.findings import SEVERITIES, Finding
+from hbtrace.findings import SEVERITIES, Finding, Severity
 from hbtrace.words import count
+
+_CANNOT: Final = "CANNOT JUDGE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,10 @@ class CheckedTrace:
 
     checked: Checked
     unmet: Sequence[str] = ()
+
+    @property
+    def path(self) -> str:
+        return self.checked.path
 
     @property
     def name(self) -> str:
@@ -35,10 +43,35 @@ class CheckedTrace:
         return [f"{self.name}: {as_text(text).removeprefix(f'{self.name}: ')}" for text in self.checked.warnings]
 
     @property
+    def verdict(self) -> str:
+        """PASS, FAIL or CANNOT JUDGE, and why."""
+        failing = told(Counter(f.severity for f in self.checked.findings if f.severity != "info"))
+        if self.unmet:
+            return f"{_CANNOT}: --require: {'; '.join((*self.unmet, *([failing] if failing else [])))} ({self.name})"
+        if self.checked.failed:
+            return f"FAIL: {failing} ({self.name})"
+        raced = f"; no rule is broken by {count(self.checked.distinct, 'distinct race')}" if self.checked.races else ""
+        return f"PASS: no error, no warning{raced}; coverage: {self.checked.coverage.verdict} ({self.name})"
+
+    @property
+    def next(self) -> str:
+        """The command to type next, if there is one."""
+        failing = next((f.id for f in self.checked.findings if f.severity != "info"), None)
+        if failing is not None:
+            return f"hbtrace check --explain {failing}"
+        return f"hbtrace analyze {quote(self.path)}" if self.checked.races and self.path != "-" else ""
+
+    @property
     def exercised(self) -> str:
         """The verdict of coverage and its first reason."""
         coverage = self.checked.coverage
         return "coverage: " + "; ".join([coverage.verdict, *coverage.reasons[:1]])
+
+
+def told(found: Counter[Severity]) -> str:
+    """How many findings of each severity; empty without any."""
+    numbers = {severity: found[severity] for severity in SEVERITIES if found[severity]}
+    return ", ".join(f"{n} info" if severity == "info" else count(n, severity) for severity, n in numbers.items())
 
 
 @dataclass(slots=True)
@@ -72,11 +105,27 @@ class CheckResult:
     @property
     def headline(self) -> str:
         """How many findings of each severity."""
-        found = Counter(finding.severity for finding in self.findings)
-        numbers = {severity: found[severity] for severity in SEVERITIES if found[severity]}
-        told = ", ".join(f"{n} info" if severity == "info" else count(n, severity) for severity, n in numbers.items())
+        if self.unreadable and not self.several:
+            return "cannot judge"
+        found = told(Counter(finding.severity for finding in self.findings))
         unread = len(self.unreadable)
-        return (told or "no finding") + (f"; {count(unread, 'trace')} not read" if unread else "")
+        return (found or "no finding") + (f"; {count(unread, 'trace')} not read" if unread else "")
+
+    @property
+    def verdict(self) -> str:
+        """That of the only trace; of several the worst word, and how many are as it says."""
+        if not self.several:
+            (trace,) = self.traces
+            return trace.verdict if isinstance(trace, CheckedTrace) else trace.error.replace("cannot judge", _CANNOT, 1)
+        words = Counter(trace.verdict.partition(":")[0] for trace in self.read)
+        words[_CANNOT] += len(self.unreadable)
+        worst = next(word for word in (_CANNOT, "FAIL", "PASS") if words[word])
+        return f"{worst}: {words[worst]} of {count(words.total(), 'trace')}; {self.headline}"
+
+    @property
+    def next(self) -> str:
+        """The command to type next: that of the first trace that has one."""
+        return next(filter(None, (trace.next for trace in self.read)), "")
 
     @property
     def first(self) -> list[Sentence]:

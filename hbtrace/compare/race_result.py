@@ -33,8 +33,8 @@ class RaceResult:
     warnings: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     """Why the sides cannot be compared; empty where they can."""
-    unmet: list[str] = field(default_factory=list)
-    """Of these, and of what was not exercised, that which somebody required."""
+    demands: dict[str, list[str]] = field(default_factory=dict)
+    """By option that required it, what is not so: of these, and of what was not exercised."""
     coverage: dict[str, Worth] = field(default_factory=dict)
     """By side, `base` and `head`, what its runs exercised; `analyze` has that with each outcome."""
     workload: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -45,6 +45,25 @@ class RaceResult:
     several: bool = False
     marked: bool = False
     """Suppressions were asked for."""
+    sides: str = ""
+    """What was compared, as it was named."""
+    next: str = ""
+    """The command to type next, if there is one."""
+
+    def demand(self, option: str, lacking: Sequence[str]) -> None:
+        """Take note of what an option required in vain."""
+        if lacking:
+            self.demands[option] = list(lacking)
+
+    @property
+    def unmet(self) -> list[str]:
+        return [f"{option}: {sentence}" for option, sentences in self.demands.items() for sentence in sentences]
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why the sides cannot be compared, where nobody required that they can."""
+        demanded = [sentence for sentences in self.demands.values() for sentence in sentences]
+        return [reason for reason in self.reasons if reason not in demanded]
 
     def heed(self, suppressions: Suppressions | None) -> None:
         """Say what is wrong with the suppressions that were asked for."""
@@ -83,9 +102,8 @@ class RaceResult:
     @property
     def first(self) -> list[Sentence]:
         """Errors, and what cannot be compared."""
-        errors = self.errors
-        reasons = [reason for reason in self.reasons if reason not in errors]
-        return [*(Sentence("error", error) for error in errors), *(Sentence("warning", reason) for reason in reasons)]
+        errors, doubts = self.errors, self.doubts
+        return [*(Sentence("error", error) for error in errors), *(Sentence("warning", doubt) for doubt in doubts)]
 
     @property
     def last(self) -> list[Sentence]:
@@ -99,12 +117,42 @@ class RaceResult:
     @property
     def headline(self) -> str:
         """How many races of each state."""
+        if self.unreadable and not self.several:
+            return "cannot judge"
         states = Counter(finding.state for finding in self.counted)
+        if self.compared:
+            told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
+        else:
+            told = count(states["found"], "distinct race") if states else ""
+        told = told or ("no new race" if self.compared and self.suppressed else "no race")
+        told += f" ({self.suppressed} suppressed)" if self.suppressed else ""
         if not self.compared:
-            unread = f"; {count(len(self.errors), 'trace')} not read" if self.errors else ""
-            return (count(states["found"], "distinct race") if states else "no race") + unread
-        told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state]) or "no race"
+            return told + (f"; {count(len(self.errors), 'trace')} not read" if self.errors else "")
         return told if self.comparable else f"{told} (workloads not comparable)"
+
+    @property
+    def verdict(self) -> str:
+        """PASS, FAIL or CANNOT JUDGE, by the exit code, and what of: a text's first line and its last."""
+        failing = Counter(finding.state for finding in self.findings if finding.severity == "error")
+        told = ", ".join(count(failing[state], f"{state} race") for state in STATES if failing[state])
+        if self.errors:
+            more = f" and {len(self.errors) - 1} more" if len(self.errors) > 1 else ""
+            first = self.errors[0].removeprefix("cannot judge: ")
+            word, told = "CANNOT JUDGE", f"{first}{more}" + (f"; {told}" if told else "")
+        elif told:
+            word = "FAIL"
+        else:
+            word, told = "PASS", self._passed
+        return f"{word}: {told}" + (f" ({self.sides})" if self.sides else "")
+
+    @property
+    def _passed(self) -> str:
+        """What a result passes with: how much that is worth stands beside it."""
+        told = {"new": "no new race", "any": "no race"}.get(self.fail_on, f"{self.headline}, --fail-on none")
+        told += f" ({self.suppressed} suppressed)" if self.suppressed and self.fail_on != "none" else ""
+        head = self.coverage.get("head")
+        told += "; not exercised" if head is not None and head.of is not None and head.best == "not-exercised" else ""
+        return told if self.comparable else f"{told}; workloads not comparable"
 
 
 def analysis(

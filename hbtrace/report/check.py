@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hbtrace.checks.checked import Checked
     from hbtrace.checks.coverage import Coverage
     from hbtrace.checks.rule import Rule
-    from hbtrace.compare.check_result import CheckedTrace
+    from hbtrace.compare.check_result import CheckedTrace, CheckResult
     from hbtrace.findings import Finding
 
 _ROWS: Final = 8
@@ -23,12 +23,12 @@ _WIDTH: Final = 100
 
 
 def render(trace: CheckedTrace, width: int | None = None) -> str:
-    """Everything that is printed of one trace. width: of the terminal, if it goes to one."""
+    """Everything that is printed of one trace, the verdict first. width: of the terminal, if it goes to one."""
     checked = trace.checked
-    lines: list[str] = []
+    lines = [trace.verdict, ""]
     for finding in checked.findings:
         lines += _finding(finding, width or _WIDTH)
-    if lines:
+    if checked.findings:
         lines.append("")
     rows = [
         (judgement.id, judgement.status, judgement.note)
@@ -40,6 +40,11 @@ def render(trace: CheckedTrace, width: int | None = None) -> str:
     lines += _summary(checked, width or _WIDTH)
     lines += [f"required: {sentence}" for sentence in trace.unmet]
     return page(lines)
+
+
+def render_end(result: CheckResult) -> str:
+    """What to type next, and the verdict again, for a log is read from its end."""
+    return page(["", *([f"next: {result.next}"] if result.next else []), result.verdict])
 
 
 def _finding(finding: Finding, width: int) -> list[str]:

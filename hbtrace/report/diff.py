@@ -16,15 +16,16 @@ _STATES = ("new", "moved", "persisting", "not exercised", "fixed")
 
 
 def render(result: RaceResult, style: Style) -> str:
-    """What cannot be compared first, then the races by state, what is new in full, then the workloads."""
+    """The verdict, what cannot be compared, the races by state, what is new in full, the workloads, what to type next;
+    and the verdict again, for a log is read from its end."""
     counted = result.counted
-    said = dict.fromkeys([*result.errors, *result.reasons, *result.notes])
-    parts = ["\n".join(map(harmless, said))] if said else []
-    shown = [one for one in counted if one.seen is not None and (one.state == "new" or style.verbose)]
-    parts += [_block(finding, verbose=style.verbose) for finding in shown]
-    parts.append(result.headline)
+    verdict = harmless(result.verdict)
+    said = dict.fromkeys([*result.errors, *result.doubts, *result.notes])
+    parts = [verdict, *(["\n".join(map(harmless, said))] if said else []), result.headline]
     if counted:
         parts.append("\n".join(_table(counted, result, style.width)))
+    shown = [one for one in counted if one.seen is not None and (one.state == "new" or style.verbose)]
+    parts += [_block(finding, verbose=style.verbose) for finding in shown]
     if result.workload:
         head = ("workload", "base", "head")
         rows = [(name.replace("_", " "), f"{b:,}", f"{h:,}") for name, (b, h) in result.workload.items()]
@@ -33,6 +34,7 @@ def render(result: RaceResult, style: Style) -> str:
         parts.append("\n".join(map(harmless, told)))
     if result.suppressed:
         parts.append(f"suppressed: {count(result.suppressed, 'distinct race')}")
+    parts.append("\n".join([*([f"next: {harmless(result.next)}"] if result.next else []), verdict]))
     return "\n\n".join(parts) + "\n"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from hbtrace.compare.findings import RaceFinding
-from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.result import Sentence
 from hbtrace.escape import as_text, harmless
 from hbtrace.findings import Finding, Severity
@@ -18,9 +17,7 @@ _LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "
 def _whole(result: AnyResult, _: Style) -> str:
     """What failed or cannot be compared comes first: of each level GitHub shows only the first ten of a step."""
     lines = [_line(one) for one in result.told()]
-    suppressed = result.suppressed if isinstance(result, RaceResult) else 0
-    told = result.headline + (f", {suppressed} suppressed" if suppressed else "")
-    lines.append(_line(Sentence("info", told, f"hbtrace {result.verb}")))
+    lines.append(_line(Sentence("info", result.headline, f"hbtrace {result.verb}")))
     return "\n".join(lines) + "\n"
 
 

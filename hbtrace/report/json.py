@@ -1,4 +1,4 @@
-"""One JSON document: of a trace, of several, or of a comparison."""
+"""One JSON document: of a trace, of several, or of a comparison; of nothing but `errors` where none was judged."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hbtrace.report.renderer import AnyResult, Renderer, Style
 
 
 def _whole(result: AnyResult, _: Style) -> bytes:
+    if result.unreadable and not result.several:
+        return json_document({"format": FORMAT, "errors": _errors(result)})
     if isinstance(result, RaceResult) and result.compared:
         return json_document(_comparison(result))
     return json_document(_traces(result))
@@ -24,11 +26,15 @@ def _traces(result: AnyResult) -> dict[str, Any]:
         traces = [checked_object(trace) for trace in result.read]
     if not result.several:
         return {"format": FORMAT, **traces[0]}
-    errors = [
+    return {"format": FORMAT, "traces": traces, "errors": _errors(result)}
+
+
+def _errors(result: AnyResult) -> list[dict[str, Any]]:
+    """What could not be read; `path` is empty where it is no trace, or one of several, that is at fault."""
+    return [
         {"path": as_text(one.path), "error": as_text(one.error), "exit_code": one.exit_code}
         for one in result.unreadable
     ]
-    return {"format": FORMAT, "traces": traces, "errors": errors}
 
 
 def _comparison(result: RaceResult) -> dict[str, Any]:

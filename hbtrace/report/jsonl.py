@@ -23,10 +23,13 @@ def _trace(trace: Trace, _: Style) -> bytes:
     return b"".join(json_line({"trace": path, **one}) for one in objects)
 
 
-def _whole(result: AnyResult, _: Style) -> bytes:
-    if not isinstance(result, RaceResult) or not result.compared:
-        return b""
-    return b"".join(json_line({"state": finding.state, **race_object(finding)}) for finding in result.findings)
+def _whole(result: AnyResult, style: Style) -> bytes:
+    lines: list[dict[str, Any]] = []
+    if style.alone:
+        lines = [{"trace": as_text(one.path), "error": as_text(one.error)} for one in result.unreadable]
+    if isinstance(result, RaceResult) and result.compared:
+        lines += [{"state": finding.state, **race_object(finding)} for finding in result.findings]
+    return b"".join(map(json_line, lines))
 
 
 RENDERER = Renderer(_trace, _whole, has_warnings=False, has_notes=False)

@@ -41,7 +41,8 @@ def _whole(result: AnyResult, _: Style) -> str:
     else:
         for trace in result.traces:
             if isinstance(trace, Unreadable):
-                _suite(root, f"hbtrace check {as_text(trace.path)}", [_unread("hbtrace.check", as_text(trace.error))])
+                name = f"hbtrace check {as_text(trace.path)}".rstrip()
+                _suite(root, name, [_unread("hbtrace.check", as_text(trace.error))])
             else:
                 _suite(root, f"hbtrace check {trace.name}", _checks(trace), err=trace.warnings)
     Xml.indent(root)
