@@ -101,7 +101,7 @@ def _judge(
         show.whole(result)
     _say_what_matches_nothing(options, outcomes)
     if suppressions is not None:
-        warn(suppressions.complaints())
+        warn(map(str, suppressions.complaints()))
     raced = 1 if pasted and not given["exit_zero"] else 0
     return worst((raced, exit_code(result, exit_zero=given["exit_zero"])))
 

@@ -77,4 +77,4 @@ def tell(result: RaceResult, form: Renderer) -> None:
     if not form.has_notes:
         warn(dict.fromkeys([*result.errors, *result.doubts]))
         note([*result.notes, *lines(result.coverage)])
-    warn(result.warnings)
+    warn([*result.warnings, *map(str, result.complaints)])

@@ -15,9 +15,10 @@ from hbtrace.compare.side_coverage import Worth, lines
 from hbtrace.escape import as_text
 from hbtrace.findings import Finding
 from hbtrace.races.suppressions import Suppressions
+from hbtrace.races.tomlfile import Complaint
 from hbtrace.words import count
 
-STATES: Final[tuple[State, ...]] = ("new", "persisting", "moved", "not exercised", "fixed")
+STATES: Final[tuple[State, ...]] = ("new", "expired", "persisting", "moved", "not exercised", "fixed")
 """What can become of a race, in the order in which it is told."""
 
 
@@ -31,6 +32,8 @@ class RaceResult:
     notes: list[str] = field(default_factory=list)
     """What was not exercised, what changed beside the races."""
     warnings: list[str] = field(default_factory=list)
+    complaints: list[Complaint] = field(default_factory=list)
+    """What is said of the suppressions themselves."""
     reasons: list[str] = field(default_factory=list)
     """Why the sides cannot be compared; empty where they can."""
     demands: dict[str, list[str]] = field(default_factory=dict)
@@ -69,7 +72,7 @@ class RaceResult:
         """Say what is wrong with the suppressions that were asked for."""
         if suppressions is not None:
             self.marked = True
-            self.warnings += suppressions.complaints()
+            self.complaints += suppressions.complaints()
 
     @property
     def compared(self) -> bool:
@@ -109,6 +112,7 @@ class RaceResult:
     def last(self) -> list[Sentence]:
         """Notes, warnings, what the runs exercised."""
         beside = [Sentence("warning", text) for text in (*self.notes, *self.warnings)]
+        beside += [Sentence("warning", str(one), place=one.place) for one in self.complaints]
         return beside + [Sentence("info", line) for line in lines(self.coverage)]
 
     def told(self) -> Iterator[Sentence | Finding]:
@@ -124,8 +128,9 @@ class RaceResult:
             told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
         else:
             told = count(states["found"], "distinct race") if states else ""
-        told = told or ("no new race" if self.compared and self.suppressed else "no race")
-        told += f" ({self.suppressed} suppressed)" if self.suppressed else ""
+        if not told:
+            told = "no new race" if self.compared and self.suppressed else "no race"
+            told += f" ({self.suppressed} suppressed)" if self.suppressed else ""
         if not self.compared:
             return told + (f"; {count(len(self.errors), 'trace')} not read" if self.errors else "")
         return told if self.comparable else f"{told} (workloads not comparable)"

@@ -68,8 +68,9 @@ def summary(selection: Selection, rows: int, width: int | None = None) -> list[s
         lines.append("0 reports shown")
     if selection.filtered:
         lines += ["", f"left out by filters: {selection.filtered:,} of {count(selection.races, 'report')}"]
+    why = {f"\n  {harmless(s.why)}" for race in selection.found.values() if (s := race.suppression) and s.reason}
     out = [
-        (selection.suppressed, f"suppressed: {count(selection.suppressed, 'report')}"),
+        (selection.suppressed, f"suppressed: {count(selection.suppressed, 'report')}{''.join(sorted(why))}"),
         (selection.limited, f"left out as repeats: {count(selection.limited, 'report')} (--all shows every one)"),
     ]
     told = [sentence for number, sentence in out if number]

@@ -9,10 +9,10 @@ from hbtrace.compare.side_coverage import lines as coverage_lines
 from hbtrace.escape import harmless
 from hbtrace.report.renderer import Style
 from hbtrace.report.tables import fitted, table
-from hbtrace.report.words import columns, reported
+from hbtrace.report.words import columns, reasons, reported
 from hbtrace.words import count
 
-_STATES = ("new", "moved", "persisting", "not exercised", "fixed")
+_STATES = ("new", "expired", "moved", "persisting", "not exercised", "fixed")
 
 
 def render(result: RaceResult, style: Style) -> str:
@@ -24,7 +24,7 @@ def render(result: RaceResult, style: Style) -> str:
     parts = [verdict, *(["\n".join(map(harmless, said))] if said else []), result.headline]
     if counted:
         parts.append("\n".join(_table(counted, result, style.width)))
-    shown = [one for one in counted if one.seen is not None and (one.state == "new" or style.verbose)]
+    shown = [one for one in counted if one.seen is not None and (one.state in ("new", "expired") or style.verbose)]
     parts += [_block(finding, verbose=style.verbose) for finding in shown]
     if result.workload:
         head = ("workload", "base", "head")
@@ -32,6 +32,8 @@ def render(result: RaceResult, style: Style) -> str:
         parts.append("\n".join(table(head, rows, right=frozenset({1, 2}))))
     if told := coverage_lines(result.coverage):
         parts.append("\n".join(map(harmless, told)))
+    if why := reasons(result):
+        parts.append("\n".join(["reasons", *(f"  {harmless(line)}" for line in why)]))
     if result.suppressed:
         parts.append(f"suppressed: {count(result.suppressed, 'distinct race')}")
     parts.append("\n".join([*([f"next: {harmless(result.next)}"] if result.next else []), verdict]))

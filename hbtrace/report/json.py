@@ -38,16 +38,16 @@ def _errors(result: AnyResult) -> list[dict[str, Any]]:
 
 
 def _comparison(result: RaceResult) -> dict[str, Any]:
-    """`new fixed persisting moved not_exercised`, each a list of races, and `comparable`."""
+    """`new expired fixed persisting moved not_exercised`, each a list of races, and `comparable`."""
     whole: dict[str, Any] = {"format": FORMAT}
-    for state in ("new", "fixed", "persisting", "moved", "not exercised"):
+    for state in ("new", "expired", "fixed", "persisting", "moved", "not exercised"):
         whole[state.replace(" ", "_")] = [race_object(one) for one in result.findings if one.state == state]
     whole["comparable"] = {"ok": result.comparable, "reasons": result.reasons}
     whole["suppressed"] = result.suppressed
     whole["notes"] = result.notes
     whole["workload"] = {name: {"base": base, "head": head} for name, (base, head) in result.workload.items()}
     whole["coverage"] = {side: worth.to_object() for side, worth in result.coverage.items()}
-    whole["warnings"] = result.warnings
+    whole["warnings"] = [*result.warnings, *map(str, result.complaints)]
     return whole
 
 

@@ -101,7 +101,8 @@ def _race(finding: RaceFinding, verb: str) -> _Case:
         return _Case(of, name, "skipped", finding.suppression.reason or "suppressed", out=comes_to or None)
     if finding.severity == "error":
         return _Case(of, name, "failure", finding.message, report.kind, block(report).split("\n"), comes_to or None)
-    return _Case(of, name, out=[f"{finding.state}: {finding.message}", *comes_to])
+    why = [f"reason: {finding.why}"] if finding.why else []
+    return _Case(of, name, out=[f"{finding.state}: {finding.message}", *comes_to, *why])
 
 
 def _checks(trace: CheckedTrace) -> Iterator[_Case]:

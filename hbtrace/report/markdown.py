@@ -12,7 +12,7 @@ from hbtrace.compare.race_text import short_kind, sides, tensors
 from hbtrace.compare.result import Sentence
 from hbtrace.escape import as_text, harmless
 from hbtrace.report.renderer import AnyResult, Renderer, Style
-from hbtrace.report.words import columns, reported, rows
+from hbtrace.report.words import columns, reasons, reported, rows
 from hbtrace.words import count
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")
@@ -31,6 +31,8 @@ def _whole(result: AnyResult, _: Style) -> str:
         parts.append("\n".join(map(_row, [head, ["---"] * len(head), *body])))
     if suppressed:
         parts.append(f"{count(suppressed, 'distinct race')} suppressed")
+    if isinstance(result, RaceResult):
+        parts += _list(Sentence("info", line) for line in reasons(result))
     parts += _list(result.last)
     return "\n\n".join(parts) + "\n"
 

@@ -37,7 +37,7 @@ def report_object(report: Report, ident: str, suppression: Suppression | None = 
 
 
 def _suppressed(by: Suppression | None) -> dict[str, Any]:
-    return {} if by is None else {"suppressed": {"where": by.where, "reason": by.reason}}
+    return {} if by is None else {"suppressed": {"where": str(by.place or ""), "reason": by.reason}}
 
 
 def _access(access: Access) -> dict[str, Any]:
@@ -97,6 +97,10 @@ def race_object(finding: RaceFinding) -> dict[str, Any]:
     }
     if finding.was is not None:
         entry["was"] = finding.was
+    if finding.known is not None:
+        known = finding.known
+        expires = None if known.expires is None else known.expires.isoformat()
+        entry["known"] = {"where": str(known.place or ""), "reason": known.reason, "expires": expires}
     return entry | _suppressed(finding.suppression)
 
 

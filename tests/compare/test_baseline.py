@@ -25,7 +25,7 @@ def base(hbtrace, tmp_path):
 def check(hbtrace, file, *traces):
     code, out, err = hbtrace("baseline", "check", file, *traces, "--format", "json")
     document = json.loads(out) if out else {}
-    states = ("new", "persisting", "fixed", "moved", "not_exercised")
+    states = ("new", "expired", "persisting", "fixed", "moved", "not_exercised")
     return {s: len(document[s]) for s in states if document.get(s)}, code, err, document
 
 
@@ -232,8 +232,9 @@ def test_an_entry_expires(hbtrace, base):
     file, trace = base
     file.write_text(file.read_text().rstrip("\n") + "\nexpires = 2001-01-01\n")
     states, code, _, document = check(hbtrace, file, trace)
-    assert (states, code) == ({"new": 1, "persisting": 1}, 1)
+    assert (states, code) == ({"expired": 1, "persisting": 1}, 1)
     assert document["notes"][0].endswith("its entry in the baseline expired on 2001-01-01")
+    assert document["notes"][0].startswith(f"{file}:15: R-")
 
 
 def test_filters_hide_and_make_nothing_new(hbtrace, base):
