@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
         return
     _replace(output, baseline.render(made))
     say(f"wrote {output}: {count(len(made.races), 'distinct race')}")
-    say(f"next: hbtrace baseline check {output} {' '.join(traces)}")
+    say(f"next: hbtrace baseline check {shlex.join((output, *traces))}")
 
 
 @command.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,4 +44,4 @@ def command(src: str, dst: str, force: bool, **given: Any) -> None:
     warn(source.warnings)
     if dst != "-":
         say(f"wrote {dst}: {rows:,} rows, {os.path.getsize(dst):,} bytes")
-        say(f"next: hbtrace analyze {dst}")
+        say(f"next: hbtrace analyze {quote(dst)}")

@@ -137,8 +137,13 @@ def show(data: str | bytes) -> None:
 
 
 def _coloured(line: str) -> str:
-    """The first line of a report in red."""
-    return f"\x1b[1;31m{line}\x1b[0m" if line.startswith("RACE (") else line
+    """The first line of a report in red, where colours are welcome."""
+    return f"\x1b[1;31m{line}\x1b[0m" if line.startswith("RACE (") and colours() else line
+
+
+def colours() -> bool:
+    """Whether the terminal takes codes and its user wants colours: https://no-color.org."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def terminal_width(output: str | None) -> int | None:

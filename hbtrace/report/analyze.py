@@ -11,7 +11,7 @@ from hbtrace.compare.selection import Race, Selection
 from hbtrace.escape import harmless
 from hbtrace.races.suppressions import suppression_block
 from hbtrace.report.renderer import Style
-from hbtrace.report.tables import fitted
+from hbtrace.report.tables import of_races
 from hbtrace.report.words import spans
 from hbtrace.words import count
 
@@ -103,4 +103,4 @@ def _races(groups: Sequence[Race], judged: Judged | None, width: int | None) -> 
         ]
         for race in sorted(groups, key=lambda r: (-r.reports, r.first_row))
     ]
-    return fitted(head, rows, right=frozenset({len(head) - 2}), width=width)
+    return of_races(head, rows, below="earlier", right=frozenset({len(head) - 2}), width=width)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hbtrace.escape import json_document, page
+from hbtrace.report.fit import wrap
 from hbtrace.report.tables import fitted
 from hbtrace.words import count
 
@@ -49,7 +49,7 @@ def render_end(result: CheckResult) -> str:
 
 def _finding(finding: Finding, width: int) -> list[str]:
     head = f"{finding.severity} [{finding.id}] "
-    lines = textwrap.wrap(head + finding.message, width, subsequent_indent="  ", break_long_words=False)
+    lines = wrap(head + finding.message, width, hanging="  ")
     if finding.rows:
         more = f" and {len(finding.rows) - _ROWS} more" if len(finding.rows) > _ROWS else ""
         lines.append(f"  rows {', '.join(map(str, finding.rows[:_ROWS]))}{more}")
@@ -77,9 +77,9 @@ def _coverage(coverage: Coverage, width: int) -> list[str]:
     lines = [f"coverage: {coverage.verdict}"]
     lines += [f"  {reason}" for reason in coverage.reasons]
     counters = ", ".join(f"{name} {number}" for name, number in coverage.counters.items())
-    lines += textwrap.wrap(counters, width, initial_indent="  ", subsequent_indent="  ")
+    lines += wrap(counters, width, "  ", "  ")
     for sentence in coverage.told:
-        lines += textwrap.wrap(sentence, width, initial_indent="  ", subsequent_indent="  ")
+        lines += wrap(sentence, width, "  ", "  ")
     lines += [f"  try: {advice}" for advice in coverage.advice]
     if coverage.reports:
         lines.append(coverage.hidden_line())
@@ -100,5 +100,5 @@ def explain_text(rule: type[Rule], width: int | None = None) -> str:
     """The documentation entry of a rule; its paragraphs are filled anew for a terminal."""
     text = f"{rule.id} ({rule.severity}): {rule.title}\n\n{rule.why}\n\n{rule.about}\n\nNeeds: {rule.needs}."
     if width is not None:
-        text = "\n\n".join(textwrap.fill(paragraph, width, break_long_words=False) for paragraph in text.split("\n\n"))
+        text = "\n\n".join("\n".join(wrap(paragraph, width)) for paragraph in text.split("\n\n"))
     return text + "\n"

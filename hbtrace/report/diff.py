@@ -8,7 +8,7 @@ from hbtrace.compare.race_text import block, details, short_kind, sides, tensors
 from hbtrace.compare.side_coverage import lines as coverage_lines
 from hbtrace.escape import harmless
 from hbtrace.report.renderer import Style
-from hbtrace.report.tables import fitted, table
+from hbtrace.report.tables import of_races, table
 from hbtrace.report.words import columns, reasons, reported
 from hbtrace.words import count
 
@@ -58,4 +58,4 @@ def _table(findings: list[RaceFinding], result: RaceResult, width: int | None) -
         )
         for finding in sorted(findings, key=lambda f: (_STATES.index(f.state), f.id))
     ]
-    return fitted(head, rows, width=width)
+    return of_races(head, rows, below="earlier", width=width)

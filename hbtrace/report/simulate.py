@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from hbtrace.escape import as_text, json_document, page
@@ -50,7 +51,7 @@ def run_text(told: dict[str, Any]) -> str:
     path = told["trace"]["path"]
     if path != "-":
         lines.append(f"trace        {path}, {told['trace']['rows']} rows")
-        lines.append(f"next: hbtrace check {path}; hbtrace analyze {path}")
+        lines.append(f"next: hbtrace check {quote(path)}; hbtrace analyze {quote(path)}")
     return page(lines)
 
 

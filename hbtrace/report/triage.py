@@ -15,7 +15,7 @@ from hbtrace.races.natures import NATURES
 from hbtrace.replay.recording import pair_of
 from hbtrace.replay.reports import Report
 from hbtrace.report.objects import FORMAT, report_object
-from hbtrace.report.tables import fitted
+from hbtrace.report.tables import fitted, of_races
 from hbtrace.report.words import spans
 from hbtrace.words import count
 
@@ -167,7 +167,8 @@ def _open(found: Triage, cause: Cause, width: int | None) -> list[str]:
         for first in its[:1]
     ]
     head = ("id", "kind", "first at", "tensor", "reports", "ubatches")
-    inside = fitted(head, races, right=frozenset({4}), width=None if width is None else width - _INDENT)
+    room = None if width is None else width - _INDENT
+    inside = of_races(head, races, below="tensor", right=frozenset({4}), width=room)
     return lines + [(" " * _INDENT + line).rstrip() for line in inside]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -107,7 +108,8 @@ def _tell(run: Run, given: dict[str, Any]) -> None:
         )
     if given["output"] != "-":
         say(f"wrote {given['output']}: {len(run.events):,} rows")
-        say(f"next: hbtrace check {given['output']}; hbtrace analyze {given['output']}")
+        path = quote(given["output"])
+        say(f"next: hbtrace check {path}; hbtrace analyze {path}")
 
 
 def _write_logs(run: Run, prefix: str, *, force: bool) -> None:
