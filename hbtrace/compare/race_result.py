@@ -155,8 +155,13 @@ class RaceResult:
         """What a result passes with: how much that is worth stands beside it."""
         told = {"new": "no new race", "any": "no race"}.get(self.fail_on, f"{self.headline}, --fail-on none")
         told += f" ({self.suppressed} suppressed)" if self.suppressed and self.fail_on != "none" else ""
+        states = Counter(finding.state for finding in self.counted) if self.fail_on != "none" else Counter()
+        told += f", {states['fixed']} fixed" if states["fixed"] else ""
         head = self.coverage.get("head")
-        told += "; not exercised" if head is not None and head.of is not None and head.best == "not-exercised" else ""
+        if states["not exercised"]:
+            told += f"; {states['not exercised']} not exercised"
+        elif not states["fixed"] and head is not None and head.of is not None and head.best == "not-exercised":
+            told += "; not exercised"
         return told if self.comparable else f"{told}; workloads not comparable"
 
 
