@@ -75,6 +75,6 @@ def show_comparison(
 def tell(result: RaceResult, form: Renderer) -> None:
     """What is said beside a comparison: warnings, and all that is said of no race where the format has no place."""
     if not form.has_notes:
-        warn(dict.fromkeys([*result.errors, *result.doubts]))
+        warn(dict.fromkeys([*result.errors, *result.reasons]))
         note([*result.notes, *lines(result.coverage)])
     warn([*result.warnings, *map(str, result.complaints)])

@@ -60,13 +60,7 @@ class RaceResult:
 
     @property
     def unmet(self) -> list[str]:
-        return [f"{option}: {sentence}" for option, sentences in self.demands.items() for sentence in sentences]
-
-    @property
-    def doubts(self) -> list[str]:
-        """Why the sides cannot be compared, where nobody required that they can."""
-        demanded = [sentence for sentences in self.demands.values() for sentence in sentences]
-        return [reason for reason in self.reasons if reason not in demanded]
+        return [sentence for sentences in self.demands.values() for sentence in sentences]
 
     def heed(self, suppressions: Suppressions | None) -> None:
         """Say what is wrong with the suppressions that were asked for."""
@@ -105,8 +99,9 @@ class RaceResult:
     @property
     def first(self) -> list[Sentence]:
         """Errors, and what cannot be compared."""
-        errors, doubts = self.errors, self.doubts
-        return [*(Sentence("error", error) for error in errors), *(Sentence("warning", doubt) for doubt in doubts)]
+        errors = self.errors
+        reasons = [reason for reason in self.reasons if reason not in errors]
+        return [*(Sentence("error", error) for error in errors), *(Sentence("warning", reason) for reason in reasons)]
 
     @property
     def last(self) -> list[Sentence]:
@@ -142,8 +137,9 @@ class RaceResult:
         told = ", ".join(count(failing[state], f"{state} race") for state in STATES if failing[state])
         if self.errors:
             more = f" and {len(self.errors) - 1} more" if len(self.errors) > 1 else ""
+            option = "" if self.unreadable else f"{next(iter(self.demands))}: "
             first = self.errors[0].removeprefix("cannot judge: ")
-            word, told = "CANNOT JUDGE", f"{first}{more}" + (f"; {told}" if told else "")
+            word, told = "CANNOT JUDGE", f"{option}{first}{more}" + (f"; {told}" if told else "")
         elif told:
             word = "FAIL"
         else:

@@ -20,7 +20,7 @@ def render(result: RaceResult, style: Style) -> str:
     and the verdict again, for a log is read from its end."""
     counted = result.counted
     verdict = harmless(result.verdict)
-    said = dict.fromkeys([*result.errors, *result.doubts, *result.notes])
+    said = dict.fromkeys([*result.errors, *result.reasons, *result.notes])
     parts = [verdict, *(["\n".join(map(harmless, said))] if said else []), result.headline]
     if counted:
         parts.append("\n".join(_table(counted, result, style.width)))

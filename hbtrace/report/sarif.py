@@ -79,7 +79,7 @@ def _lines(place: Place | None) -> dict[str, Any]:
     """A line of a baseline or of suppressions."""
     if place is None:
         return {}
-    physical = {"artifactLocation": {"uri": url_quote(place.path)}, "region": {"startLine": place.line}}
+    physical = {"artifactLocation": {"uri": url_quote(place.path, errors="surrogateescape")}, "region": {"startLine": place.line}}
     return {"locations": [{"physicalLocation": physical}]}
 
 
