@@ -79,8 +79,8 @@ def _lines(place: Place | None) -> dict[str, Any]:
     """A line of a baseline or of suppressions."""
     if place is None:
         return {}
-    physical = {"artifactLocation": {"uri": url_quote(place.path, errors="surrogateescape")}, "region": {"startLine": place.line}}
-    return {"locations": [{"physicalLocation": physical}]}
+    file = {"uri": url_quote(place.path, errors="surrogateescape")}
+    return {"locations": [{"physicalLocation": {"artifactLocation": file, "region": {"startLine": place.line}}}]}
 
 
 def _kind(kind: str) -> dict[str, Any]:
