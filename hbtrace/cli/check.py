@@ -44,6 +44,8 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     from hbtrace.cli.output import open_output, terminal_width
 
     if given["listing"] or given["explain"] is not None:
+        if given["report"]:
+            raise UsageError("--report tells of traces: leave it out with --list and --explain")
         with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
             write(_documentation(given, terminal_width(output)))
         return 0

@@ -196,6 +196,13 @@ def test_a_fault_and_an_interrupt_are_told_in_reports(hbtrace, monkeypatch):
         assert f"::error title=hbtrace::cannot judge: {told}" in Path("out").read_text()
 
 
+def test_the_documentation_of_checks_has_no_reports(hbtrace):
+    for option in (["--list"], ["--explain", "hazard"]):
+        code, out, err = hbtrace("check", *option, "--report", "json=x")
+        assert (code, out, "--report tells of traces" in err) == (2, "", True)
+    assert not Path("x").exists()
+
+
 def test_state_of_arms_has_no_reports(hbtrace):
     code, _, err = hbtrace("diff", "--state", "a", "--against", "b", "--report", "json=x")
     assert (code, "--report tells of races" in err) == (2, True)
