@@ -212,7 +212,9 @@ def test_what_must_be_exercised_was(hbtrace, base, tmp_path):
     assert hbtrace("baseline", "check", file, more, "--require-exercised")[0] == 1
     one = write(tmp_path / "one.jsonl", UNPROVED["every compute an unknown event"])
     code, out, _ = hbtrace("baseline", "check", file, more, one, "--require-exercised")
-    assert (code, out.startswith("1 of 2 runs could not show every race\n")) == (4, True)
+    verdict, _, why = out.splitlines()[:3]
+    assert (code, why) == (4, "1 of 2 runs could not show every race")
+    assert verdict.startswith(f"CANNOT JUDGE: --require-exercised: {why}; 1 new race (")
     assert f"{one} was not exercised: no asynchronous backend was given work, so nothing could race\n" in out
 
 
