@@ -17,7 +17,7 @@ import click
 
 from hbtrace.cli import interrupt
 from hbtrace.errors import HbtraceError
-from hbtrace.escape import harmless
+from hbtrace.escape import harmless, printed
 from hbtrace.words import did_you_mean
 
 _TABLE: Final = {
@@ -199,5 +199,5 @@ def _fault(error: BaseException) -> int:
     lines = traceback.format_exception(error)
     if not os.environ.get("HBTRACE_DEBUG"):
         lines = [*traceback.format_tb(error.__traceback__)[-1:], *traceback.format_exception_only(error)]
-    click.echo("".join(lines).rstrip(), err=True)
+    click.echo(printed("".join(lines).rstrip()), err=True)
     return _say("this is a fault of hbtrace, not of your trace (HBTRACE_DEBUG=1 shows all of it)", 70)

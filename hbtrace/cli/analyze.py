@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from hbtrace.cli.gate import gate_options
 from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.cli.reporting import Reports, report_option, reporting
 from hbtrace.errors import UsageError, worst
 from hbtrace.report.formats import FORMATS_OF_ANALYZE
 
@@ -44,6 +45,7 @@ Examples:
 @click.option("--fold-layers", is_flag=True, help="Count races that differ only in a layer's number as one.")
 @click.option("--gen-suppressions", is_flag=True, help="Print a ready suppression under each report.")
 @gate_options("any")
+@report_option(FORMATS_OF_ANALYZE)
 @output_options(FORMATS_OF_ANALYZE)
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Find the races of recorded runs and print them.
@@ -57,6 +59,17 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read or has no access, 4 with --fail-on or
     --suppressions: the recorder could not see some calls.
     """
+    if given["every"] and given["limit"]:
+        raise UsageError("give --all or --limit, not both")
+    if traces.count("-") > 1:
+        raise UsageError("standard input can be read only once")
+    with reporting("analyze", given, output, force=force, inputs=traces) as reports:
+        return _judge(traces, output, given, reports, force=force)
+
+
+def _judge(
+    traces: tuple[str, ...], output: str | None, given: dict[str, Any], reports: Reports, *, force: bool
+) -> int:
     from hbtrace.cli.gate import load_suppressions, replay_settings
     from hbtrace.cli.output import note, warn
     from hbtrace.cli.showing import read_each, showing
@@ -64,21 +77,18 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     from hbtrace.compare.result import Unreadable, exit_code
     from hbtrace.races.unmatched import absent_ids
 
-    if given["every"] and given["limit"]:
-        raise UsageError("give --all or --limit, not both")
-    if traces.count("-") > 1:
-        raise UsageError("standard input can be read only once")
     suppressions = load_suppressions(given["suppressions"])
     options = replace(
         replay_settings(given, suppressions, limit=None if given["every"] else given["limit"] or 1),
         consequence=True, only=frozenset(given["only"]),
     )  # fmt: skip
+    forms = {given["format"], *(report.format for report in given["report"])}
     outcomes: list[Outcome] = []
     unreadable: list[Unreadable] = []
     pasted: list[PastedReports] = []
     several = len(traces) > 1
     with showing(output, given, force=force, inputs=traces, several=several) as show:
-        every = read_each(traces, partial(_read, options=options, form=given["format"]))
+        every = read_each(traces, partial(_read, options=options, forms=forms))
         for found in _matched(every, options) if options.filters else every:
             if isinstance(found, Unreadable):
                 unreadable.append(found)
@@ -91,10 +101,11 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
                 outcomes.append(found)
         result = analysis(outcomes, unreadable, fail_on=given["fail_on"], several=several, gates=_gates(given))
         result.heed(suppressions)
+        reports.result = result
         show.whole(result)
     note(absent_ids(options.filters, [canonical for one in outcomes for canonical in one.selection.known]))
     if suppressions is not None:
-        warn(suppressions.complaints())
+        warn(map(str, suppressions.complaints()))
     raced = 1 if pasted and not given["exit_zero"] else 0
     return worst((raced, exit_code(result, exit_zero=given["exit_zero"])))
 
@@ -112,7 +123,7 @@ class PastedReports(NamedTuple):
     summary: str
 
 
-def _read(path: str, options: Options, form: str) -> Outcome | PastedReports:
+def _read(path: str, options: Options, forms: set[str]) -> Outcome | PastedReports:
     """Analyze one trace."""
     from hbtrace.cli.progress import tell_races, watched
     from hbtrace.compare.outcome import analyze_source
@@ -122,7 +133,7 @@ def _read(path: str, options: Options, form: str) -> Outcome | PastedReports:
     pasted = pasted_reports(path)
     if pasted is None:
         return analyze_source(watched(open_source(path)), options, tell_races())
-    if form != "text":
+    if forms != {"text"}:
         raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
     return PastedReports(path, summary_text(path, pasted))
 

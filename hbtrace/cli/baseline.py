@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import Any
 
 import click
 
 from hbtrace.cli.gate import gate_options, partial_option
 from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.cli.reporting import Reports, report_option, reporting
 from hbtrace.errors import UsageError
 from hbtrace.report.formats import FORMATS
+from hbtrace.words import count
 
 
 @click.group(
@@ -40,7 +43,7 @@ def command(ctx: click.Context) -> None:
 def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> None:
     """Write the races of TRACE... as a baseline."""
     from hbtrace.cli.gate import load_suppressions, replay_settings
-    from hbtrace.cli.output import note, open_output, warn
+    from hbtrace.cli.output import note, open_output, say, warn
     from hbtrace.cli.progress import watched
     from hbtrace.compare import baseline
     from hbtrace.compare.sides import check_filters, load_side
@@ -60,8 +63,8 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
         print_out(baseline.render(made))
     if output == "-":
         return
-    click.echo(f"wrote {output}: {len(made.races)} distinct {'race' if len(made.races) == 1 else 'races'}", err=True)
-    click.echo(f"next: hbtrace baseline check {output} {' '.join(traces)}", err=True)
+    say(f"wrote {output}: {count(len(made.races), 'distinct race')}")
+    say(f"next: hbtrace baseline check {shlex.join((output, *traces))}")
 
 
 @command.command()
@@ -74,6 +77,7 @@ def write(traces: tuple[str, ...], output: str, force: bool, **given: Any) -> No
 @replay_options
 @partial_option
 @gate_options("new")
+@report_option(FORMATS)
 @output_options(FORMATS)
 def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Hold the races of TRACE... against the baseline FILE; new ones fail.
@@ -81,13 +85,21 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole or has no
     access, 4 not exercised, or the recorder could not see some calls.
     """
+    with reporting("baseline check", given, output, force=force, inputs=(file, *traces)) as reports:
+        return _judge(file, traces, output, given, reports, force=force)
+
+
+def _judge(
+    file: str, traces: tuple[str, ...], output: str | None, given: dict[str, Any], reports: Reports, *, force: bool
+) -> int:
     from hbtrace.cli.gate import load_suppressions, replay_settings, today
-    from hbtrace.cli.output import check_output, open_output
+    from hbtrace.cli.output import check_output, open_output, say
     from hbtrace.cli.progress import watched
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare import baseline
     from hbtrace.compare.result import exit_code
-    from hbtrace.compare.sides import check_filters, load_side, unproved
+    from hbtrace.compare.sides import check_filters, load_side, next_command, unproved
+    from hbtrace.escape import as_text
 
     known = baseline.read(file)
     suppressions = load_suppressions(given["suppressions"])
@@ -100,11 +112,14 @@ def check(file: str, traces: tuple[str, ...], output: str | None, force: bool, *
     result = baseline.check(known, side, today(), options.filters, given["fail_on"])
     result.heed(suppressions)
     if given["require_exercised"]:
-        result.unmet += unproved(side, result.findings)
+        result.demand("--require-exercised", unproved(side, result.findings))
+    result.sides = as_text(f"baseline {file}, head {' '.join(traces)}")
+    result.next = next_command(result, side)
+    reports.result = result
     show_comparison(result, output, given, force=force, inputs=(file, *traces))
     if given["prune"]:
         pruned = baseline.prune(known, result)
         with open_output(file, force=True, form="toml") as print_out:
             print_out(baseline.render(pruned))
-        click.echo(f"pruned {file}: {len(known.races) - len(pruned.races)} fixed, {len(pruned.races)} left", err=True)
+        say(f"pruned {file}: {len(known.races) - len(pruned.races)} fixed, {len(pruned.races)} left")
     return exit_code(result, exit_zero=given["exit_zero"])

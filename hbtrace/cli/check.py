@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hbtrace.cli.options import output_options, replay_options
+from hbtrace.cli.reporting import Reports, report_option, reporting
 from hbtrace.errors import UsageError
 from hbtrace.report.formats import FORMATS
 
 if TYPE_CHECKING:
     from hbtrace.checks.checked import Checked
+    from hbtrace.checks.require import Requirement
 
 
 @click.command(
@@ -28,6 +30,7 @@ Examples:
 @click.option("--list", "listing", is_flag=True, help="List the checks.")
 @click.option("--explain", metavar="ID", help="What a check looks at, why it matters, what fixes it.")
 @replay_options
+@report_option(FORMATS)
 @output_options(FORMATS)
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Check recorded runs against the rules of the scheduler, and say what a clean run is worth.
@@ -39,12 +42,11 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     access, 4 --require is not met, or the recorder could not see some calls.
     """
     from hbtrace.checks import require
-    from hbtrace.cli.output import open_output, say, terminal_width, warn
-    from hbtrace.cli.showing import read_each, showing
-    from hbtrace.compare.check_result import CheckedTrace, CheckResult
-    from hbtrace.compare.result import Unreadable, exit_code
+    from hbtrace.cli.output import open_output, terminal_width
 
     if given["listing"] or given["explain"] is not None:
+        if given["report"]:
+            raise UsageError("--report tells of traces: leave it out with --list and --explain")
         with open_output(output, force=force, inputs=traces, form=given["format"]) as write:
             write(_documentation(given, terminal_width(output)))
         return 0
@@ -53,6 +55,20 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     if traces.count("-") > 1:
         raise UsageError("standard input can be read only once")
     wanted = [] if given["require"] is None else require.parse(given["require"])
+    with reporting("check", given, output, force=force, inputs=traces) as reports:
+        return _judge(traces, wanted, output, given, reports, force=force)
+
+
+def _judge(
+    traces: tuple[str, ...], wanted: list[Requirement], output: str | None, given: dict[str, Any], reports: Reports, *,
+    force: bool,
+) -> int:  # fmt: skip
+    from hbtrace.checks.require import unmet
+    from hbtrace.cli.output import say, warn
+    from hbtrace.cli.showing import read_each, showing
+    from hbtrace.compare.check_result import CheckedTrace, CheckResult
+    from hbtrace.compare.result import Unreadable, exit_code
+
     result = CheckResult(several=len(traces) > 1)
     with showing(output, given, force=force, inputs=traces, several=result.several) as show:
         for found in read_each(traces, partial(_read, given=given)):
@@ -61,11 +77,12 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
                 continue
             warn(found.warnings)
             show.heading(found.path, first=not result.traces)
-            trace = CheckedTrace(found, require.unmet(wanted, found.coverage))
+            trace = CheckedTrace(found, unmet(wanted, found.coverage))
             show.trace(trace)
             result.traces.append(trace)
             if found.nothing:
                 say(f"hbtrace: {found.nothing}")
+        reports.result = result
         if result.several or not result.unreadable or given["format"] != "json":  # what is no run is no document
             show.whole(result)
     return exit_code(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,7 +36,7 @@ def command(src: str, dst: str, force: bool, **given: Any) -> None:
     log tells by the options marked Strata. DST is told by its suffix: .arrow (IPC file), .arrows (IPC stream),
     .jsonl; - is standard output.
     """
-    from hbtrace.cli.output import refuse_inputs, warn
+    from hbtrace.cli.output import refuse_inputs, say, warn
     from hbtrace.importers.source import open_source
     from hbtrace.outfile import is_straight
     from hbtrace.trace.writer import write_batches
@@ -45,5 +46,5 @@ def command(src: str, dst: str, force: bool, **given: Any) -> None:
     rows = write_batches(dst, source.batches(), force=force)
     warn(source.warnings)
     if not is_straight(dst):
-        click.echo(f"wrote {dst}: {rows:,} rows, {os.path.getsize(dst):,} bytes", err=True)
-        click.echo(f"next: hbtrace analyze {dst}", err=True)
+        say(f"wrote {dst}: {rows:,} rows, {os.path.getsize(dst):,} bytes")
+        say(f"next: hbtrace analyze {quote(dst)}")

@@ -9,6 +9,7 @@ import click
 from hbtrace.cli.extensions import engine_options, instead
 from hbtrace.cli.gate import gate_options, partial_option
 from hbtrace.cli.options import filter_options, output_options, replay_options
+from hbtrace.cli.reporting import Reports, report_option, reporting
 from hbtrace.errors import UsageError
 from hbtrace.report.formats import FORMATS
 
@@ -54,6 +55,7 @@ Examples:
 @click.option("--require-comparable", is_flag=True, help="Exit code 4 if the workloads cannot be compared.")
 @partial_option
 @gate_options("new")
+@report_option(FORMATS)
 @output_options(FORMATS)
 def command(base: str | None, head: str | None, output: str | None, force: bool, **given: Any) -> int:
     """Compare the races of BASE and HEAD by identity, never by totals.
@@ -64,14 +66,6 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     Exit code: 0 nothing new, 1 new races, 2 wrong use, 3 a trace that cannot be read whole or has no
     access, 4 not comparable or not exercised, where that was asked for, or the recorder could not see some calls.
     """
-    from hbtrace.cli.gate import load_suppressions, replay_settings
-    from hbtrace.cli.output import check_output
-    from hbtrace.cli.progress import watched
-    from hbtrace.cli.showing import show_comparison
-    from hbtrace.compare.diff import diff
-    from hbtrace.compare.result import exit_code
-    from hbtrace.compare.sides import check_filters, load_side, unproved
-
     answer: int | None = instead("diff", {"base": base, "head": head, "output": output, "force": force, **given})
     if answer is not None:
         return answer
@@ -79,6 +73,20 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
         raise UsageError("missing argument: diff wants BASE and HEAD, or --state OFF... --against ON...")
     if base == head == "-":
         raise UsageError("standard input can be read only once")
+    with reporting("diff", given, output, force=force, inputs=(base, head)) as reports:
+        return _judge(base, head, output, given, reports, force=force)
+
+
+def _judge(base: str, head: str, output: str | None, given: dict[str, Any], reports: Reports, *, force: bool) -> int:
+    from hbtrace.cli.gate import load_suppressions, replay_settings
+    from hbtrace.cli.output import check_output
+    from hbtrace.cli.progress import watched
+    from hbtrace.cli.showing import show_comparison
+    from hbtrace.compare.diff import diff
+    from hbtrace.compare.result import exit_code
+    from hbtrace.compare.sides import check_filters, load_side, next_command, unproved
+    from hbtrace.escape import as_text
+
     check_output(output, (base, head), force=force)
     suppressions = load_suppressions(given["suppressions"])
     options = replay_settings(given, suppressions, limit=1)
@@ -87,8 +95,11 @@ def command(base: str | None, head: str | None, output: str | None, force: bool,
     result = diff(*sides, fail_on=given["fail_on"])
     result.heed(suppressions)
     if given["require_comparable"]:
-        result.unmet += result.reasons
+        result.demand("--require-comparable", result.reasons)
     if given["require_exercised"]:
-        result.unmet += unproved(sides[1], result.findings)
+        result.demand("--require-exercised", unproved(sides[1], result.findings))
+    result.sides = as_text(f"base {base}, head {head}")
+    result.next = next_command(result, sides[1])
+    reports.result = result
     show_comparison(result, output, given, force=force, inputs=(base, head))
     return exit_code(result, exit_zero=given["exit_zero"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ def command(topic: str | None) -> None:
             show(f"{name:<{width}}  {_about(page.read_text(encoding='utf-8'))}\n")
         return
     text = pages[_name(topic, list(pages))].read_text(encoding="utf-8")
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         _print_rendered(text)
     else:
         click.echo(text, nl=False)
@@ -50,6 +51,8 @@ def _print_rendered(text: str) -> None:
     from rich.markdown import CodeBlock, Markdown
     from rich.text import Text
 
+    from hbtrace.cli.output import colours
+
     class Code(CodeBlock):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
             lines = str(self.text).rstrip().split("\n")
@@ -58,7 +61,7 @@ def _print_rendered(text: str) -> None:
     class Page(Markdown):
         elements = {**Markdown.elements, "fence": Code, "code_block": Code}  # noqa: RUF012 - as the base class has it
 
-    Console(width=min(Console().width, 120)).print(Page(text), crop=False)
+    Console(no_color=not colours(), width=min(Console().width, 120)).print(Page(text), crop=False)
 
 
 def _pages() -> dict[str, Traversable]:

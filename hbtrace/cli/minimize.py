@@ -29,7 +29,7 @@ def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> i
 
     Exit code: 0, 2 wrong use, or no race with this id, 3 a trace that cannot be read.
     """
-    from hbtrace.cli.output import refuse_inputs, warn
+    from hbtrace.cli.output import refuse_inputs, say, warn
     from hbtrace.explain.minimize import minimize
     from hbtrace.explain.triage import check_wanted, triage_source, wanted_of, worst_of
     from hbtrace.importers.source import Rereadable, open_source
@@ -47,5 +47,5 @@ def command(trace: str, ident: str, output: str, force: bool, **given: Any) -> i
         events = minimize(source.batches(), reports[worst_of(found, reports)], settings)
         writer.write_rows(events)
     where = "" if output == "-" else f" in {output}"
-    click.echo(f"{len(events)} of {found.recording.rows:,} events{where}", err=True)
+    say(f"{len(events)} of {found.recording.rows:,} events{where}")
     return 0

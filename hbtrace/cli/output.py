@@ -13,9 +13,9 @@ from shutil import get_terminal_size
 import click
 
 from hbtrace.errors import UsageError
-from hbtrace.escape import harmless
+from hbtrace.escape import harmless, printed
 
-Write = Callable[[str | bytes], None]
+Write = Callable[[str | bytes], object]
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def open_output(
     try:
         out = OutFile(path, force=force)
         try:
-            yield lambda data: _to_stream(out.stream.write, data)
+            yield lambda data: out.stream.write(_encoded(data, form))
             out.keep()
         finally:
             out.drop()
@@ -60,17 +60,26 @@ def refuse_inputs(path: str | None, inputs: Iterable[str]) -> None:
 
 def check_output(path: str | None, inputs: Iterable[str], *, force: bool) -> None:
     """Raises UsageError where `open_output` would, for a verb that reads its traces before it opens its output."""
-    from hbtrace.outfile import check_free
+    from hbtrace.outfile import check_free, is_straight
 
     if path is None or path == "-":
         return
     check_free(path, force=True)
     refuse_inputs(path, inputs)
     check_free(path, force=force)
+    folder = os.path.dirname(os.path.realpath(path))
+    if is_straight(path):
+        return
+    if not os.path.isdir(folder):
+        raise UsageError(f"{path}: cannot be written: there is no folder {os.path.dirname(path)}")
+    if not os.path.exists(path) and not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: cannot be written: its folder is read-only")
 
 
-def _to_stream(write: Callable[[bytes], object], data: str | bytes) -> None:
-    write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
+def _encoded(data: str | bytes, form: str) -> bytes:
+    if isinstance(data, bytes):
+        return data
+    return (printed(data) if form == "text" else data).encode("utf-8", "surrogateescape")
 
 
 def _to_stdout(data: str | bytes) -> None:
@@ -84,17 +93,23 @@ def _to_stdout(data: str | bytes) -> None:
 def show(data: str | bytes) -> None:
     """Print text for people: on a terminal no line is longer than it."""
     width = terminal_width(None)
-    if isinstance(data, str) and width is not None:
-        from hbtrace.report.fit import fit
+    if isinstance(data, str):
+        data = printed(data)
+        if width is not None:
+            from hbtrace.report.fit import fit
 
-        data = fit("\n".join(map(_on_terminal, data.split("\n"))), width)
+            data = fit("\n".join(map(_coloured, data.split("\n"))), width)
     _to_stdout(data)
 
 
-def _on_terminal(line: str) -> str:
-    """The first line of a report in red. The four lines have names as they are, but none must steer a terminal."""
-    line = harmless(line)
-    return f"\x1b[1;31m{line}\x1b[0m" if line.startswith("RACE (") else line
+def _coloured(line: str) -> str:
+    """The first line of a report in red, where colours are welcome."""
+    return f"\x1b[1;31m{line}\x1b[0m" if line.startswith("RACE (") and colours() else line
+
+
+def colours() -> bool:
+    """Whether the terminal takes codes and its user wants colours: https://no-color.org."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def terminal_width(output: str | None) -> int | None:

@@ -67,10 +67,8 @@ def command(
     CMD is any program that loads ggml as a shared library: it needs no change, and its input and output stay its own.
     Each process of it that uses ggml writes its own trace: run.arrow, run.2.arrow, ...
     """
+    from hbtrace.cli.output import say
     from hbtrace.record.launch import Options, record
 
-    def say(sentence: str) -> None:
-        click.echo(f"hbtrace: {sentence}", err=True)
-
     options = Options(Path(output), force, exact_writes, ubatches, max_size, copies)
-    return record(cmd, options, say)
+    return record(cmd, options, lambda sentence: say(f"hbtrace: {sentence}"))

@@ -13,9 +13,8 @@ from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.result import Unreadable
 from hbtrace.compare.side_coverage import lines
 from hbtrace.errors import HbtraceError
-from hbtrace.escape import harmless
 from hbtrace.report.formats import renderer
-from hbtrace.report.renderer import AnyResult, Renderer, Style, Trace
+from hbtrace.report.renderer import AnyResult, Renderer, Style, Trace, heading
 
 T = TypeVar("T")
 
@@ -48,7 +47,7 @@ class Showing:
     def heading(self, path: str, *, first: bool) -> None:
         """Where text of several traces stands one under the other."""
         if self.several and self.format.is_read:
-            self.write(f"{'' if first else chr(10)}== {harmless(path)}\n\n")
+            self.write(heading(path, first=first))
 
     def trace(self, trace: Trace) -> None:
         """What there is to say of one trace already."""
@@ -82,4 +81,4 @@ def tell(result: RaceResult, form: Renderer) -> None:
     if not form.has_notes:
         warn(dict.fromkeys([*result.errors, *result.reasons]))
         note([*result.notes, *result.left_out, *lines(result.coverage)])
-    warn(result.warnings)
+    warn([*result.warnings, *map(str, result.complaints)])

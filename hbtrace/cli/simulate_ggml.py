@@ -73,6 +73,7 @@ def command(**given: Any) -> int:
 
 
 def _run(given: dict[str, Any]) -> int:
+    from hbtrace.escape import printed
     from hbtrace.report import simulate as report
     from hbtrace.simulate.ggml import Config, parse_device, simulate
     from hbtrace.trace.writer import open_writer
@@ -84,6 +85,6 @@ def _run(given: dict[str, Any]) -> int:
     with open_writer(given["output"], force=given["force"]) as writer:
         writer.write_rows(simulation.rows)
     told = report.facts(simulation, given["output"], given["schedule"], given["seed"], given["schedules"])
-    to_stderr = given["output"] == "-"
-    click.echo(report.run_json(told) if given["form"] == "json" else report.run_text(told), nl=False, err=to_stderr)
+    text = printed(report.run_text(told)) if given["form"] == "text" else report.run_json(told)
+    click.echo(text, nl=False, err=given["output"] == "-")
     return 0

@@ -49,5 +49,5 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
         else:
             warn(found.warnings)
             write(report.render(found, verbose=given["verbose"], width=terminal_width(output)))
-    warn(() if suppressions is None else suppressions.complaints())
+    warn(() if suppressions is None else map(str, suppressions.complaints()))
     return 1 if found.reports and not given["exit_zero"] else 0

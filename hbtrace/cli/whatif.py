@@ -119,14 +119,12 @@ def _replayed(trace: str, output: str | None, filters: Filters, *, force: bool, 
 def _tell(comparison: str | bytes, output: str | None) -> None:
     """Nothing may stand beside a trace on standard output."""
     from hbtrace.cli.output import show
-    from hbtrace.escape import harmless
+    from hbtrace.escape import printed
 
     if output != "-":
         show(comparison)
-    elif isinstance(comparison, bytes):
-        click.echo(comparison, err=True, nl=False)
     else:
-        click.echo("\n".join(map(harmless, comparison.split("\n"))), err=True, nl=False)
+        click.echo(comparison if isinstance(comparison, bytes) else printed(comparison), err=True, nl=False)
 
 
 def _weigh(trace: str, source: Source, batches: Batches, settings: Any, given: dict[str, Any]) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 from hbtrace.compare.could_show import why_not
 from hbtrace.compare.diff import left_out_of
-from hbtrace.compare.findings import RaceFinding, State
+from hbtrace.compare.findings import Known, RaceFinding, State
 from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.sides import Side
 from hbtrace.errors import UsageError
@@ -27,19 +27,6 @@ _SIDE: Final = ("actor", "tensor", "label")
 _TEXT: Final = ("id", "kind", "buffer", *(f"{side}_{key}" for side in ("earlier", "current") for key in _SIDE))
 _REQUIRED: Final = tuple(key for key in _TEXT if not key.endswith("_tensor"))
 _KEYS: Final[Types] = {**dict.fromkeys(_TEXT, (str,)), "reason": (str,), "expires": (date,)}
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """One race of a baseline."""
-
-    ident: str
-    canonical: Signature
-    reason: str = ""
-    expires: date | None = None
-
-    def expired(self, today: date) -> bool:
-        return self.expires is not None and self.expires < today
 
 
 @dataclass(slots=True)
@@ -88,7 +75,7 @@ def read(path: str) -> Baseline:
             raise file.wrong(index, f"{ident} stands here a second time")
         if len(ident) < SHORTEST or not full_identity(canonical).startswith(ident):
             raise file.wrong(index, f"{ident} is not the id of this race: the entry was changed or badly merged")
-        races[canonical] = Known(ident, canonical, table.get("reason", ""), table.get("expires"))
+        races[canonical] = Known(ident, canonical, table.get("reason", ""), table.get("expires"), file.where(index))
     return Baseline(races, layers == "folded")
 
 
@@ -127,14 +114,14 @@ def check(
         if seen.occurrences is None:
             continue
         known = baseline.races.get(canonical)
-        if known is not None and known.expired(today):
-            out.notes.append(f"{ids[canonical]}: its entry in the baseline expired on {known.expires}")
-            known = None
-        state: State = "new" if known is None else "persisting"
+        state: State = "new" if known is None else "expired" if known.expired(today) else "persisting"
+        if known is not None and state == "expired":
+            at = f"{known.place}: " if known.place is not None else ""
+            out.notes.append(f"{at}{ids[canonical]}: its entry in the baseline expired on {known.expires}")
         out.findings.append(
             RaceFinding(
                 ids[canonical], report=seen.report, state=state, head=seen.occurrences, suppression=seen.suppression,
-                fail_on=fail_on,
+                known=known, fail_on=fail_on,
             )
         )  # fmt: skip
     for canonical in baseline.races.keys() - side.races.keys():
@@ -144,11 +131,12 @@ def check(
         lost = _why_not_fixed(canonical, side)
         out.notes += [f"{ids[canonical]}: {why}" for why in lost]
         state = "not exercised" if lost else "fixed"
-        out.findings.append(RaceFinding(ids[canonical], report=gone, state=state, fail_on=fail_on))
+        known = baseline.races[canonical]
+        out.findings.append(RaceFinding(ids[canonical], report=gone, state=state, known=known, fail_on=fail_on))
     out.findings.sort(key=lambda finding: finding.id)
     out.notes.sort()
     out.left_out = left_out_of(ids, out.findings)
-    out.unmet = list(side.unseen)
+    out.demand("", side.unseen)
     out.notes += [
         as_text(f"{path} {limit}") for run in side.workloads.values() for limit in run.limits for path in run.paths
     ]

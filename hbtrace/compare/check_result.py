@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
+from typing import Final
 
 from hbtrace.checks.checked import Checked
 from hbtrace.compare.result import Sentence, Unreadable
 from hbtrace.errors import TraceError
 from hbtrace.escape import as_text
-from hbtrace.findings import SEVERITIES, Finding
+from hbtrace.findings import SEVERITIES, Finding, Severity
 from hbtrace.words import count
+
+_CANNOT: Final = "CANNOT JUDGE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,10 @@ class CheckedTrace:
 
     checked: Checked
     unmet: Sequence[str] = ()
+
+    @property
+    def path(self) -> str:
+        return self.checked.path
 
     @property
     def name(self) -> str:
@@ -47,10 +55,38 @@ class CheckedTrace:
         return [f"{self.name}: {as_text(text).removeprefix(f'{self.name}: ')}" for text in self.checked.warnings]
 
     @property
+    def verdict(self) -> str:
+        """PASS, FAIL or CANNOT JUDGE, and why."""
+        failing = told(Counter(f.severity for f in self.checked.findings if f.severity != "info"))
+        beside = [failing] if failing else []
+        if why := self.checked.nothing or self.checked.unseen:
+            return f"{_CANNOT}: {'; '.join((as_text(why).removeprefix(f'{self.name}: '), *beside))} ({self.name})"
+        if self.unmet:
+            return f"{_CANNOT}: --require: {'; '.join((*self.unmet, *beside))} ({self.name})"
+        if self.checked.failed:
+            return f"FAIL: {failing} ({self.name})"
+        raced = f"; no rule is broken by {count(self.checked.distinct, 'distinct race')}" if self.checked.races else ""
+        return f"PASS: no error, no warning{raced}; coverage: {self.checked.coverage.verdict} ({self.name})"
+
+    @property
+    def next(self) -> str:
+        """The command to type next, if there is one."""
+        failing = next((f.id for f in self.checked.findings if f.severity != "info"), None)
+        if failing is not None:
+            return f"hbtrace check --explain {failing}"
+        return f"hbtrace analyze {quote(self.path)}" if self.checked.races and self.path != "-" else ""
+
+    @property
     def exercised(self) -> str:
         """The verdict of coverage and its first reason."""
         coverage = self.checked.coverage
         return "coverage: " + "; ".join([coverage.verdict, *coverage.reasons[:1]])
+
+
+def told(found: Counter[Severity]) -> str:
+    """How many findings of each severity; empty without any."""
+    numbers = {severity: found[severity] for severity in SEVERITIES if found[severity]}
+    return ", ".join(f"{n} info" if severity == "info" else count(n, severity) for severity, n in numbers.items())
 
 
 @dataclass(slots=True)
@@ -85,14 +121,30 @@ class CheckResult:
     @property
     def headline(self) -> str:
         """How many findings of each severity."""
-        found = Counter(finding.severity for finding in self.findings)
-        numbers = {severity: found[severity] for severity in SEVERITIES if found[severity]}
-        told = ", ".join(f"{n} info" if severity == "info" else count(n, severity) for severity, n in numbers.items())
         unread = len(self.traces) - len(self.read)
         unjudged = len(self.unreadable) - unread
+        if unread and not self.several:
+            return "cannot judge"
+        found = told(Counter(finding.severity for finding in self.findings))
         lost = [f"{count(number, 'trace')} {what}" for number, what in
                 ((unread, "not read"), (unjudged, "with nothing to judge")) if number]  # fmt: skip
-        return "; ".join([told or "no finding", *lost])
+        return "; ".join([found or "no finding", *lost])
+
+    @property
+    def verdict(self) -> str:
+        """That of the only trace; of several the worst word, and how many are as it says."""
+        if not self.several:
+            (trace,) = self.traces
+            return trace.verdict if isinstance(trace, CheckedTrace) else trace.error.replace("cannot judge", _CANNOT, 1)
+        words = Counter(trace.verdict.partition(":")[0] for trace in self.read)
+        words[_CANNOT] += len(self.traces) - len(self.read)
+        worst = next(word for word in (_CANNOT, "FAIL", "PASS") if words[word])
+        return f"{worst}: {words[worst]} of {count(words.total(), 'trace')}; {self.headline}"
+
+    @property
+    def next(self) -> str:
+        """The command to type next: that of the first trace that has one."""
+        return next(filter(None, (trace.next for trace in self.read)), "")
 
     @property
     def first(self) -> list[Sentence]:

@@ -43,7 +43,7 @@ def diff(base: Side, head: Side, *, fail_on: str = "new") -> RaceResult:
     out.notes.sort()
     out.notes += _changed_backends(base, head)
     out.warnings = [*base.warnings, *head.warnings]
-    out.unmet = [*base.unseen, *head.unseen]
+    out.demand("", [*base.unseen, *head.unseen])
     out.left_out = left_out_of(ids, out.findings)
     out.coverage = {"base": base.coverage, "head": head.coverage}
     out.workload = {name: (count, head.counters[name]) for name, count in base.counters.items()}

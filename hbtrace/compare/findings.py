@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, field
+from datetime import date
 from typing import Final, Literal
 
 from hbtrace.compare.race_text import sentence
 from hbtrace.findings import Finding, Severity
 from hbtrace.races.suppressions import Suppression
-from hbtrace.replay.reports import Report
+from hbtrace.races.tomlfile import Place
+from hbtrace.replay.reports import Report, Signature
 
-State = Literal["found", "new", "persisting", "fixed", "moved", "not exercised"]
+State = Literal["found", "new", "expired", "persisting", "fixed", "moved", "not exercised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One race of a baseline, with what people say of it. place: its entry, None before it is written."""
+
+    ident: str
+    canonical: Signature
+    reason: str = ""
+    expires: date | None = None
+    place: Place | None = None
+
+    def expired(self, today: date) -> bool:
+        return self.expires is not None and self.expires < today
 
 
 @dataclass(slots=True)
@@ -28,8 +44,8 @@ class Occurrences:
 
 _FAILING: Final[dict[str, tuple[State, ...]]] = {
     "none": (),
-    "new": ("found", "new"),  # where there is nothing to compare with, every race is new
-    "any": ("found", "new", "persisting", "moved"),
+    "new": ("found", "new", "expired"),  # where there is nothing to compare with, every race is new
+    "any": ("found", "new", "expired", "persisting", "moved"),
 }
 
 
@@ -47,6 +63,8 @@ class RaceFinding(Finding):
     suppression: Suppression | None = None
     was: str | None = None
     """The id under which a moved race is known on the other side."""
+    known: Known | None = None
+    """Its entry in a baseline."""
     consequence: str | None = None
     """What the race comes to, `live`, `dead` or `unknown`; None where that was not asked for."""
     fail_on: InitVar[str]
@@ -62,6 +80,12 @@ class RaceFinding(Finding):
         self.message = sentence(self.report)
         self.rows = [] if self.seen is None else [self.report.earlier.row, self.report.current.row]
         self.count = 0 if self.seen is None else self.seen.max
+
+    @property
+    def why(self) -> str:
+        """What people say of it, and where: the reason of its suppression, or of its entry in a baseline."""
+        said = self.suppression or self.known
+        return f"{said.reason} ({said.place})" if said is not None and said.reason else ""
 
     @property
     def seen(self) -> Occurrences | None:

@@ -15,9 +15,10 @@ from hbtrace.compare.side_coverage import Worth, lines
 from hbtrace.escape import as_text
 from hbtrace.findings import Finding
 from hbtrace.races.suppressions import Suppressions
+from hbtrace.races.tomlfile import Complaint
 from hbtrace.words import count
 
-STATES: Final[tuple[State, ...]] = ("new", "persisting", "moved", "not exercised", "fixed")
+STATES: Final[tuple[State, ...]] = ("new", "expired", "persisting", "moved", "not exercised", "fixed")
 """What can become of a race, in the order in which it is told."""
 
 
@@ -31,10 +32,13 @@ class RaceResult:
     notes: list[str] = field(default_factory=list)
     """What was not exercised, what changed beside the races."""
     warnings: list[str] = field(default_factory=list)
+    complaints: list[Complaint] = field(default_factory=list)
+    """What is said of the suppressions themselves."""
     reasons: list[str] = field(default_factory=list)
     """Why the sides cannot be compared; empty where they can."""
-    unmet: list[str] = field(default_factory=list)
-    """Of these, and of what was not exercised, that which somebody required."""
+    demands: dict[str, list[str]] = field(default_factory=dict)
+    """By option that required it, what is not so: of these, and of what was not exercised. By the empty name what no
+    option is asked for: a run that its recorder saw whole."""
     coverage: dict[str, Worth] = field(default_factory=dict)
     """By side, `base` and `head`, what its runs exercised; `analyze` has that with each outcome."""
     workload: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -47,12 +51,25 @@ class RaceResult:
     several: bool = False
     marked: bool = False
     """Suppressions were asked for."""
+    sides: str = ""
+    """What was compared, as it was named."""
+    next: str = ""
+    """The command to type next, if there is one."""
+
+    def demand(self, option: str, lacking: Sequence[str]) -> None:
+        """Take note of what an option required in vain."""
+        if lacking:
+            self.demands[option] = list(lacking)
+
+    @property
+    def unmet(self) -> list[str]:
+        return [sentence for sentences in self.demands.values() for sentence in sentences]
 
     def heed(self, suppressions: Suppressions | None) -> None:
         """Say what is wrong with the suppressions that were asked for."""
         if suppressions is not None:
             self.marked = True
-            self.warnings += suppressions.complaints()
+            self.complaints += suppressions.complaints()
 
     @property
     def compared(self) -> bool:
@@ -93,6 +110,7 @@ class RaceResult:
     def last(self) -> list[Sentence]:
         """Notes, warnings, what the runs exercised."""
         beside = [Sentence("warning", text) for text in (*self.notes, *self.warnings)]
+        beside += [Sentence("warning", str(one), place=one.place) for one in self.complaints]
         return beside + [Sentence("info", line) for line in (*self.left_out, *lines(self.coverage))]
 
     def told(self) -> Iterator[Sentence | Finding]:
@@ -101,13 +119,51 @@ class RaceResult:
     @property
     def headline(self) -> str:
         """How many races of each state."""
+        if self.unreadable and not self.several:
+            return "cannot judge"
         states = Counter(finding.state for finding in self.counted)
+        if self.compared:
+            told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
+        else:
+            told = count(states["found"], "distinct race") if states else ""
+        if not told:
+            told = "no new race" if self.compared and self.suppressed else "no race"
+            told += " seen" if any(outcome.unseen for outcome in self.outcomes) else ""
+            told += f" ({self.suppressed} suppressed)" if self.suppressed else ""
         if not self.compared:
-            unread = f"; {count(len(self.unreadable), 'trace')} not read" if self.unreadable else ""
-            none = "no race seen" if any(outcome.unseen for outcome in self.outcomes) else "no race"
-            return (count(states["found"], "distinct race") if states else none) + unread
-        told = ", ".join(f"{states[state]} {state}" for state in STATES if states[state]) or "no race"
+            return told + (f"; {count(len(self.unreadable), 'trace')} not read" if self.unreadable else "")
         return told if self.comparable else f"{told} (workloads not comparable)"
+
+    @property
+    def verdict(self) -> str:
+        """PASS, FAIL or CANNOT JUDGE, by the exit code, and what of: a text's first line and its last."""
+        failing = Counter(finding.state for finding in self.findings if finding.severity == "error")
+        told = ", ".join(count(failing[state], f"{state} race") for state in STATES if failing[state])
+        if self.errors:
+            more = f" and {len(self.errors) - 1} more" if len(self.errors) > 1 else ""
+            asked = "" if self.unreadable else next(iter(self.demands))
+            option = f"{asked}: " if asked else ""
+            first = self.errors[0].removeprefix("cannot judge: ")
+            word, told = "CANNOT JUDGE", f"{option}{first}{more}" + (f"; {told}" if told else "")
+        elif told:
+            word = "FAIL"
+        else:
+            word, told = "PASS", self._passed
+        return f"{word}: {told}" + (f" ({self.sides})" if self.sides else "")
+
+    @property
+    def _passed(self) -> str:
+        """What a result passes with: how much that is worth stands beside it."""
+        told = {"new": "no new race", "any": "no race"}.get(self.fail_on, f"{self.headline}, --fail-on none")
+        told += f" ({self.suppressed} suppressed)" if self.suppressed and self.fail_on != "none" else ""
+        states = Counter(finding.state for finding in self.counted) if self.fail_on != "none" else Counter()
+        told += f", {states['fixed']} fixed" if states["fixed"] else ""
+        head = self.coverage.get("head")
+        if states["not exercised"]:
+            told += f"; {states['not exercised']} not exercised"
+        elif not states["fixed"] and head is not None and head.of is not None and head.best == "not-exercised":
+            told += "; not exercised"
+        return told if self.comparable else f"{told}; workloads not comparable"
 
 
 def analysis(
@@ -120,7 +176,7 @@ def analysis(
         out.findings += _findings(outcome, fail_on)
         path = f"{outcome.path}: "
         out.notes += [as_text(path + outcome.unseen)] if outcome.unseen and not gates else []
-        out.unmet += [as_text(path + outcome.unseen)] if outcome.unseen and gates else []
+        out.demand("", [*out.unmet, as_text(path + outcome.unseen)] if outcome.unseen and gates else [])
         out.left_out += [as_text(path + told) for told in outcome.selection.left_out]
         out.notes += [as_text(path + remark) for remark in outcome.remarks]
         out.warnings += [as_text(path + warning.removeprefix(path)) for warning in outcome.warnings]

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
 
 def block(report: Report) -> str:
-    """The four lines of a report, byte for byte as the contract tells, without a newline at the end."""
+    """The four lines of a report, byte for byte as the contract tells, without a newline at the end.
+
+    Columns are as wide as what is printed: what is hostile in a name is told.
+    """
     earlier, current = report.earlier, report.current
-    columns = [(a.actor, f"@{a.clock}", f"split {a.split}") for a in (earlier, current)]
+    columns = [(harmless(a.actor), f"@{a.clock}", f"split {a.split}") for a in (earlier, current)]
     widths = [max(len(left), len(right)) for left, right in zip(*columns, strict=True)]
     lines = [
         f"  {a.mode:<5} " + "".join(f"{c:<{w}}  " for c, w in zip(cells, widths, strict=True)) + _what(a)
@@ -24,7 +27,7 @@ def block(report: Report) -> str:
     ]
     head = f"RACE ({report.kind}) on {report.buffer}[{report.lo}, {report.hi})"
     known = f"{current.actor} knows {earlier.actor}@{report.knows}, needs >={report.needs}"
-    return "\n".join([head, *lines, f"  no happens-before edge: {known}"])
+    return "\n".join(map(harmless, [head, *lines, f"  no happens-before edge: {known}"]))
 
 
 def _what(access: Access) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from hbtrace.errors import worst
 from hbtrace.findings import Finding, Severity
+from hbtrace.races.tomlfile import Place
 
 
 class Sentence(NamedTuple):
@@ -20,6 +21,8 @@ class Sentence(NamedTuple):
     severity: Severity
     text: str
     title: str = "hbtrace"
+    place: Place | None = None
+    """A line of a file that it is said of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 from hbtrace.compare.findings import Occurrences, RaceFinding
 from hbtrace.compare.outcome import Options, Outcome, analyze_source
+from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.selection import RaceOfRun
 from hbtrace.compare.side_coverage import Worth
 from hbtrace.compare.workload import Key, Workload, workload_of
@@ -39,18 +41,20 @@ class RaceOfSide:
     suppression: Suppression | None = None
     occurrences: Occurrences | None = None
     workloads: set[Key] = field(default_factory=set)
+    path: str = ""
+    """The run that the report is of."""
 
-    def add(self, found: RaceOfRun) -> None:
+    def add(self, found: RaceOfRun, path: str) -> None:
         """One more run that has it."""
         if not found.count:
             return
         if self.occurrences is None:
-            self.report, self.suppression = found.report, found.suppression
+            self.report, self.suppression, self.path = found.report, found.suppression, path
             self.occurrences = Occurrences(found.count, found.count)
             return
         self.occurrences.add(found.count)
         if self.suppression is not None and found.suppression is None:  # seen unsuppressed once, it counts
-            self.report, self.suppression = found.report, None
+            self.report, self.suppression, self.path = found.report, None, path
 
 
 @dataclass(slots=True)
@@ -89,7 +93,7 @@ class Side:
         self.coverage.add(outcome.coverage)
         for canonical, found in outcome.selection.known.items():
             seen = self.races.setdefault(canonical, RaceOfSide(found.report))
-            seen.add(found)
+            seen.add(found, outcome.path)
             seen.workloads.add(workload.key)
         path = f"{outcome.path}: "
         self.warnings += [as_text(path + warning.removeprefix(path)) for warning in outcome.warnings]
@@ -100,7 +104,8 @@ class Side:
 def traces_of(place: str) -> list[str]:
     """The traces that a command line names by a path, a folder or a glob (`**` is any number of folders).
 
-    Raises UsageError where there are none, TraceError for what has the name of a trace and is no file.
+    Raises UsageError for a glob that matches none, TraceError for a place that is not there, a folder that holds none,
+    and what has the name of a trace and is no file.
     """
     if place == "-" or (not os.path.isdir(place) and os.path.lexists(place)):
         return [place]
@@ -110,7 +115,7 @@ def traces_of(place: str) -> list[str]:
             if not os.path.isfile(path):
                 raise TraceError(f"{path}: cannot be opened: it has the name of a trace and is no file")
         if not found:
-            raise UsageError(f"{place}: this folder holds no trace ({', '.join(SUFFIXES)})")
+            raise TraceError(f"{place}: this folder holds no trace ({', '.join(SUFFIXES)})")
         return found
     if glob.has_magic(place):
         found = sorted(path for path in glob.glob(place, recursive=True) if not os.path.isdir(path))
@@ -198,3 +203,14 @@ def unproved(side: Side, findings: Iterable[RaceFinding]) -> list[str]:
     out = [f"{limited} of {len(side.paths)} runs could not show every race"] if limited else []
     gone = [finding.id for finding in findings if finding.state == "not exercised"]
     return out + ([f"not exercised: {', '.join(gone)}"] if gone else [])
+
+
+def next_command(result: RaceResult, head: Side) -> str:
+    """What to type next: for the first race that fails, else for a run that proves too little; empty for neither."""
+    for finding in result.findings:
+        if finding.severity == "error":
+            path = head.races[finding.report.canonical].path
+            return "" if path == "-" else f"hbtrace explain {quote(path)} {finding.id}"
+    worth = result.coverage["head"].of
+    poor = result.demands or (worth is not None and worth.verdict == "not-exercised")
+    return f"hbtrace check {quote(head.paths[0])}" if poor and head.paths[0] != "-" else ""

@@ -13,9 +13,9 @@ from datetime import date
 from fnmatch import fnmatchcase
 from typing import Final
 
-from hbtrace.escape import as_text
+from hbtrace.escape import harmless
 from hbtrace.races.identity import SHORTEST, full_identity, tensor_names
-from hbtrace.races.tomlfile import TomlFile, Types, line
+from hbtrace.races.tomlfile import Complaint, Place, TomlFile, Types, line
 from hbtrace.replay.reports import Report
 
 _GLOBS: Final = ("id", "kind", "buffer", "tensor", "actor", "label", "site")
@@ -24,7 +24,6 @@ _KEYS: Final[Types] = {
     **dict.fromkeys(_GLOBS, (str,)), **dict.fromkeys(_SPANS, (str, int)), "reason": (str,), "expires": (date,),
 }  # fmt: skip
 _SPAN: Final = re.compile(r"(-?[0-9]{1,18})(?:-(-?[0-9]{1,18}))?")
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(slots=True)
@@ -35,9 +34,14 @@ class Suppression:
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     reason: str = ""
     expires: date | None = None
-    where: str = ""
-    """File and line, for what is said of it."""
+    place: Place | None = None
+    """For what is said of it."""
     used: int = 0
+
+    @property
+    def why(self) -> str:
+        """Its reason, and where that is said."""
+        return f"{self.reason} ({self.place})"
 
     def matches(self, report: Report) -> bool:
         sides = (report.earlier, report.current)
@@ -73,11 +77,11 @@ class Suppressions:
             entry.used += 1
         return matching[0] if matching else None
 
-    def complaints(self) -> list[str]:
+    def complaints(self) -> list[Complaint]:
         """What is said of the file itself, once all reports were seen."""
-        return [f"{s.where}: this suppression expired on {s.expires}" for s in self.expired] + [
-            f"{s.where}: this suppression matches nothing" for s in self.entries if not s.used
-        ]
+        told = [(s.place, f"this suppression expired on {s.expires}") for s in self.expired]
+        told += [(s.place, "this suppression matches nothing") for s in self.entries if not s.used]
+        return [Complaint(place, text) for place, text in told if place is not None]
 
 
 def read_suppressions(path: str, today: date) -> Suppressions:
@@ -94,7 +98,7 @@ def read_suppressions(path: str, today: date) -> Suppressions:
             raise file.wrong(index, f"names no property and would suppress everything; give one of {known}")
         if "id" in globs and (not globs["id"].startswith("R-") or len(globs["id"]) < SHORTEST):
             raise file.wrong(index, f"`id` is no id of a race: {globs['id']!r}", "id")
-        entry = Suppression(globs, spans, table.get("reason", ""), table.get("expires"), as_text(file.where(index)))
+        entry = Suppression(globs, spans, table.get("reason", ""), table.get("expires"), file.where(index))
         (out.expired if entry.expires is not None and entry.expires < today else out.entries).append(entry)
     return out
 
@@ -107,12 +111,12 @@ def _span(file: TomlFile, index: int, key: str, value: str | int) -> tuple[int, 
 
 
 def suppression_block(report: Report, ident: str) -> str:
-    """A ready block for the file, that suppresses this race and no other."""
+    """A ready block for the file, that suppresses this race and no other; its reason is left to people."""
     earlier, current = report.canonical[2:5], report.canonical[5:8]
     about = f"# {report.kind} on {report.buffer}: " + " / ".join(
         f"{actor} {tensor or '-'} ({label})" for actor, tensor, label in (earlier, current)
     )
-    return "\n".join([_CONTROL.sub(" ", about), "[[suppress]]", line("id", ident), line("reason", "")])
+    return "\n".join([harmless(about), "[[suppress]]", line("id", ident), '# reason = "say why"'])
 
 
 def suppression_file(races: Iterable[tuple[Report, str]]) -> str:

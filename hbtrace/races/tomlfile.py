@@ -7,17 +7,36 @@ import tomllib
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
-
-import orjson
+from typing import Any, Final, NamedTuple
 
 from hbtrace.errors import UsageError
+from hbtrace.escape import as_text, json_line
 
 Types = Mapping[str, tuple[type, ...]]
 """Key of a table -> the types of its value, exactly these: a time is no date, true is no number."""
 
 _CONFLICT: Final = re.compile(r"(<{7}|={7}|>{7}|\|{7})( |$)")
 _AT_LINE: Final = re.compile(r"\(at line (\d+), column \d+\)")
+
+
+class Place(NamedTuple):
+    """A line of a file that people keep, as text `file:line`."""
+
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{as_text(self.path)}:{self.line}"
+
+
+class Complaint(NamedTuple):
+    """What is said of a line of such a file, which is no reason to refuse it."""
+
+    place: Place
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}"
 
 
 class TomlFile:
@@ -56,12 +75,12 @@ class TomlFile:
         line_number = at[1] if at else len(self._lines)  # TOML says "at end of document" where it means the last line
         return UsageError(f"{self.path}:{line_number}: is no TOML: {_AT_LINE.sub('', str(error)).strip()}")
 
-    def where(self, index: int, key: str | None = None) -> str:
+    def where(self, index: int, key: str | None = None) -> Place:
         """File and line of the table of this number, or of a key in it."""
         start = self._starts[index] if index < len(self._starts) else 1
         end = self._starts[index + 1] - 1 if index + 1 < len(self._starts) else len(self._lines)
         line = start if key is None else self._line_of(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[.=]", start, end)
-        return f"{self.path}:{line}"
+        return Place(self.path, line)
 
     def _line_of(self, pattern: str, start: int, end: int) -> int:
         """The first line from `start` to `end` that begins with the pattern; `start` if none does."""
@@ -69,7 +88,7 @@ class TomlFile:
 
     def wrong(self, index: int, what: str, key: str | None = None) -> UsageError:
         """A complaint about the table of this number, or a key in it."""
-        return UsageError(f"{self.where(index, key)}: {what}")
+        return UsageError(str(Complaint(self.where(index, key), what)))
 
     def wrong_top(self, key: str, what: str) -> UsageError:
         """A complaint about a key above all tables."""
@@ -82,7 +101,7 @@ class TomlFile:
             raise self.wrong_top(key, f"knows no top-level key `{key}`")
 
     def check_keys(self, allowed: Types, required: tuple[str, ...] = ()) -> None:
-        """Every table has the required keys, and no other than the allowed ones, each of its type."""
+        """Every table has the required keys and none but the allowed ones, each of its type; no reason is empty."""
         for index, table in enumerate(self.tables):
             for key, value in table.items():
                 if key not in allowed:
@@ -92,12 +111,12 @@ class TomlFile:
             for key in required:
                 if key not in table:
                     raise self.wrong(index, f"lacks `{key}`")
+            if not table.get("reason", "why").strip():
+                raise self.wrong(index, "`reason` is empty: say why, or leave the line out", "reason")
 
 
 def line(key: str, value: str | int | date) -> str:
     """One `key = value`."""
     if isinstance(value, str):
-        # A JSON string is a TOML basic string, but for DEL, which TOML wants escaped.
-        text = orjson.dumps(value).decode().replace("\x7f", "\\u007f")
-        return f"{key} = {text}"
+        return f"{key} = {json_line(value).decode().rstrip()}"  # a JSON string is a TOML basic string
     return f"{key} = {value.isoformat() if isinstance(value, date) else value}"

@@ -11,7 +11,7 @@ from hbtrace.compare.selection import Race, Selection
 from hbtrace.escape import harmless
 from hbtrace.races.suppressions import suppression_block
 from hbtrace.report.renderer import Style
-from hbtrace.report.tables import fitted
+from hbtrace.report.tables import of_races
 from hbtrace.report.words import spans
 from hbtrace.words import count, effect_of
 
@@ -70,8 +70,9 @@ def summary(selection: Selection, rows: int, width: int | None = None) -> list[s
         lines.append("0 reports shown")
     if selection.filtered:
         lines += ["", *selection.left_out]
+    why = {f"\n  {harmless(s.why)}" for race in selection.found.values() if (s := race.suppression) and s.reason}
     out = [
-        (selection.suppressed, f"suppressed: {count(selection.suppressed, 'report')}"),
+        (selection.suppressed, f"suppressed: {count(selection.suppressed, 'report')}{''.join(sorted(why))}"),
         (selection.limited, f"left out as repeats: {count(selection.limited, 'report')} (--all shows every one)"),
     ]
     told = [sentence for number, sentence in out if number]
@@ -103,4 +104,4 @@ def _races(groups: Sequence[Race], judged: Judged | None, width: int | None) -> 
         ]
         for race in sorted(groups, key=lambda r: (-r.reports, r.first_row))
     ]
-    return fitted(head, rows, right=frozenset({len(head) - 2}), width=width)
+    return of_races(head, rows, below="earlier", right=frozenset({len(head) - 2}), width=width)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from hbtrace.escape import page
-from hbtrace.report.objects import document
+from hbtrace.escape import json_document, page
+from hbtrace.report.fit import wrap
 from hbtrace.report.tables import fitted
 from hbtrace.words import count
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from hbtrace.checks.checked import Checked
     from hbtrace.checks.coverage import Coverage
     from hbtrace.checks.rule import Rule
-    from hbtrace.compare.check_result import CheckedTrace
+    from hbtrace.compare.check_result import CheckedTrace, CheckResult
     from hbtrace.findings import Finding
 
 _ROWS: Final = 8
@@ -24,9 +23,10 @@ _WIDTH: Final = 100
 
 
 def render(trace: CheckedTrace, width: int | None = None) -> str:
-    """Everything that is printed of one trace. width: of the terminal, if it goes to one."""
+    """Everything that is printed of one trace, the verdict first. width: of the terminal, if it goes to one."""
     checked = trace.checked
-    lines = [checked.unseen, ""] if checked.unseen else []
+    lines = [trace.verdict, ""]
+    lines += [checked.unseen, ""] if checked.unseen else []
     for finding in checked.findings:
         lines += _finding(finding, width or _WIDTH)
     if checked.findings:
@@ -43,9 +43,14 @@ def render(trace: CheckedTrace, width: int | None = None) -> str:
     return page(lines)
 
 
+def render_end(result: CheckResult) -> str:
+    """What to type next, and the verdict again, for a log is read from its end."""
+    return page(["", *([f"next: {result.next}"] if result.next else []), result.verdict])
+
+
 def _finding(finding: Finding, width: int) -> list[str]:
     head = f"{finding.severity} [{finding.id}] "
-    lines = textwrap.wrap(head + finding.message, width, subsequent_indent="  ", break_long_words=False)
+    lines = wrap(head + finding.message, width, hanging="  ")
     if finding.rows:
         more = f" and {len(finding.rows) - _ROWS} more" if len(finding.rows) > _ROWS else ""
         lines.append(f"  rows {', '.join(map(str, finding.rows[:_ROWS]))}{more}")
@@ -73,9 +78,9 @@ def _coverage(coverage: Coverage, width: int) -> list[str]:
     lines = [f"coverage: {coverage.verdict}"]
     lines += [f"  {reason}" for reason in coverage.reasons]
     counters = ", ".join(f"{name} {number}" for name, number in coverage.counters.items())
-    lines += textwrap.wrap(counters, width, initial_indent="  ", subsequent_indent="  ")
+    lines += wrap(counters, width, "  ", "  ")
     for sentence in coverage.told:
-        lines += textwrap.wrap(sentence, width, initial_indent="  ", subsequent_indent="  ")
+        lines += wrap(sentence, width, "  ", "  ")
     lines += [f"  try: {advice}" for advice in coverage.advice]
     if coverage.reports:
         lines.append(coverage.hidden_line())
@@ -89,12 +94,12 @@ def list_text(rules: Sequence[type[Rule]], width: int | None = None) -> str:
 
 def rules_json(rules: Sequence[type[Rule]]) -> bytes:
     keys = ("id", "severity", "title", "needs", "why", "about")
-    return document([{key: getattr(rule, key) for key in keys} for rule in rules])
+    return json_document([{key: getattr(rule, key) for key in keys} for rule in rules])
 
 
 def explain_text(rule: type[Rule], width: int | None = None) -> str:
     """The documentation entry of a rule; its paragraphs are filled anew for a terminal."""
     text = f"{rule.id} ({rule.severity}): {rule.title}\n\n{rule.why}\n\n{rule.about}\n\nNeeds: {rule.needs}."
     if width is not None:
-        text = "\n\n".join(textwrap.fill(paragraph, width, break_long_words=False) for paragraph in text.split("\n\n"))
+        text = "\n\n".join("\n".join(wrap(paragraph, width)) for paragraph in text.split("\n\n"))
     return text + "\n"

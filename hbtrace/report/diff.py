@@ -8,23 +8,24 @@ from hbtrace.compare.race_text import block, details, short_kind, sides, tensors
 from hbtrace.compare.side_coverage import lines as coverage_lines
 from hbtrace.escape import harmless
 from hbtrace.report.renderer import Style
-from hbtrace.report.tables import fitted, table
-from hbtrace.report.words import columns, reported
+from hbtrace.report.tables import of_races, table
+from hbtrace.report.words import columns, reasons, reported
 from hbtrace.words import count
 
-_STATES = ("new", "moved", "persisting", "not exercised", "fixed")
+_STATES = ("new", "expired", "moved", "persisting", "not exercised", "fixed")
 
 
 def render(result: RaceResult, style: Style) -> str:
-    """What cannot be compared first, then the races by state, what is new in full, then the workloads."""
+    """The verdict, what cannot be compared, the races by state, what is new in full, the workloads, what to type next;
+    and the verdict again, for a log is read from its end."""
     counted = result.counted
+    verdict = harmless(result.verdict)
     said = dict.fromkeys([*result.errors, *result.reasons, *result.notes])
-    parts = ["\n".join(map(harmless, said))] if said else []
-    shown = [one for one in counted if one.seen is not None and (one.state == "new" or style.verbose)]
-    parts += [_block(finding, verbose=style.verbose) for finding in shown]
-    parts.append(result.headline)
+    parts = [verdict, *(["\n".join(map(harmless, said))] if said else []), result.headline]
     if counted:
         parts.append("\n".join(_table(counted, result, style.width)))
+    shown = [one for one in counted if one.seen is not None and (one.state in ("new", "expired") or style.verbose)]
+    parts += [_block(finding, verbose=style.verbose) for finding in shown]
     if result.workload:
         head = ("workload", "base", "head")
         rows = [(name.replace("_", " "), f"{b:,}", f"{h:,}") for name, (b, h) in result.workload.items()]
@@ -32,8 +33,11 @@ def render(result: RaceResult, style: Style) -> str:
     if told := coverage_lines(result.coverage):
         parts.append("\n".join(map(harmless, told)))
     parts += result.left_out
+    if why := reasons(result):
+        parts.append("\n".join(["reasons", *(f"  {harmless(line)}" for line in why)]))
     if result.suppressed:
         parts.append(f"suppressed: {count(result.suppressed, 'distinct race')}")
+    parts.append("\n".join([*([f"next: {harmless(result.next)}"] if result.next else []), verdict]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -55,4 +59,4 @@ def _table(findings: list[RaceFinding], result: RaceResult, width: int | None) -
         )
         for finding in sorted(findings, key=lambda f: (_STATES.index(f.state), f.id))
     ]
-    return fitted(head, rows, width=width)
+    return of_races(head, rows, below="earlier", width=width)

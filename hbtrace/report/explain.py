@@ -6,11 +6,9 @@ from dataclasses import asdict
 from shlex import quote
 from typing import Any, Final
 
-import orjson
-
 from hbtrace.compare.race_text import block, step_text
 from hbtrace.consequence.taint import DOUBTFUL
-from hbtrace.escape import as_text, page
+from hbtrace.escape import as_text, json_document, page
 from hbtrace.explain.chain import NEVER
 from hbtrace.explain.explanation import Explanation
 from hbtrace.explain.witness import Lane, Version
@@ -238,4 +236,4 @@ def document(found: Explanation) -> bytes:
         },
         "mend": {"short": found.advice.short, "text": found.advice.text, "whatif": list(found.advice.rules)},
     }  # fmt: skip
-    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return json_document(whole)

@@ -10,9 +10,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any, Final
 
-import orjson
-
-from hbtrace.escape import as_text, page
+from hbtrace.escape import as_text, json_document, page
 from hbtrace.info.hazard import CAN_ARISE, NOT_KNOWN, Hazard, assumed, assumed_of
 from hbtrace.info.info import Device, Info
 from hbtrace.info.records import FLAGS, Queue, Runs, Touch
@@ -322,7 +320,7 @@ def document(info: Info) -> bytes:
         },
         "warnings": [as_text(warning) for warning in info.warnings],
     }
-    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return json_document(whole)
 
 
 def _picked(record: object, *keys: str) -> dict[str, Any]:

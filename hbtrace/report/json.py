@@ -1,19 +1,21 @@
-"""One JSON document: of a trace, of several, or of a comparison."""
+"""One JSON document: of a trace, of several, or of a comparison; of nothing but `errors` where none was judged."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from hbtrace.compare.race_result import RaceResult
-from hbtrace.escape import as_text
-from hbtrace.report.objects import FORMAT, checked_object, document, outcome_object, race_object
+from hbtrace.escape import as_text, json_document
+from hbtrace.report.objects import FORMAT, checked_object, outcome_object, race_object
 from hbtrace.report.renderer import AnyResult, Renderer, Style
 
 
 def _whole(result: AnyResult, _: Style) -> bytes:
+    if result.unreadable and not result.several:
+        return json_document({"format": FORMAT, "errors": _errors(result)})
     if isinstance(result, RaceResult) and result.compared:
-        return document(_comparison(result))
-    return document(_traces(result))
+        return json_document(_comparison(result))
+    return json_document(_traces(result))
 
 
 def _traces(result: AnyResult) -> dict[str, Any]:
@@ -24,17 +26,21 @@ def _traces(result: AnyResult) -> dict[str, Any]:
         traces = [checked_object(trace) for trace in result.read if trace.unjudged is None]
     if not result.several:
         return {"format": FORMAT, **traces[0]}
-    errors = [
+    return {"format": FORMAT, "traces": traces, "errors": _errors(result)}
+
+
+def _errors(result: AnyResult) -> list[dict[str, Any]]:
+    """What could not be read; `path` is empty where it is no trace, or one of several, that is at fault."""
+    return [
         {"path": as_text(one.path), "error": as_text(one.error), "exit_code": one.exit_code}
         for one in result.unreadable
     ]
-    return {"format": FORMAT, "traces": traces, "errors": errors}
 
 
 def _comparison(result: RaceResult) -> dict[str, Any]:
-    """`new fixed persisting moved not_exercised`, each a list of races, and `comparable`."""
+    """`new expired fixed persisting moved not_exercised`, each a list of races, and `comparable`."""
     whole: dict[str, Any] = {"format": FORMAT}
-    for state in ("new", "fixed", "persisting", "moved", "not exercised"):
+    for state in ("new", "expired", "fixed", "persisting", "moved", "not exercised"):
         whole[state.replace(" ", "_")] = [race_object(one) for one in result.findings if one.state == state]
     whole["comparable"] = {"ok": result.comparable, "reasons": result.reasons}
     whole["suppressed"] = result.suppressed
@@ -43,7 +49,7 @@ def _comparison(result: RaceResult) -> dict[str, Any]:
     whole["notes"] = result.notes
     whole["workload"] = {name: {"base": base, "head": head} for name, (base, head) in result.workload.items()}
     whole["coverage"] = {side: worth.to_object() for side, worth in result.coverage.items()}
-    whole["warnings"] = result.warnings
+    whole["warnings"] = [*result.warnings, *map(str, result.complaints)]
     return whole
 
 

@@ -3,11 +3,9 @@ to run. A case's names hold nothing that changes with its state."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 from xml.etree import ElementTree as Xml
 
 from hbtrace.compare.check_result import CheckedTrace
@@ -15,12 +13,10 @@ from hbtrace.compare.findings import RaceFinding
 from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.race_text import block, tensors
 from hbtrace.compare.result import Unreadable
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, harmless
 from hbtrace.report.renderer import AnyResult, Renderer, Style
 from hbtrace.report.words import rows
 from hbtrace.words import effect_of
-
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +28,9 @@ class _Case:
     outcome: str | None = None
     message: str = ""
     type: str = ""
-    text: str = ""
-    out: str | None = None
+    text: Sequence[str] = ()
+    out: Sequence[str] | None = None
+    """Lines."""
 
 
 def _whole(result: AnyResult, _: Style) -> str:
@@ -45,7 +42,8 @@ def _whole(result: AnyResult, _: Style) -> str:
     else:
         for trace in result.traces:
             if isinstance(trace, Unreadable):
-                _suite(root, f"hbtrace check {as_text(trace.path)}", [_unread("hbtrace.check", as_text(trace.error))])
+                name = f"hbtrace check {as_text(trace.path)}".rstrip()
+                _suite(root, name, [_unread("hbtrace.check", as_text(trace.error))])
             else:
                 _suite(root, f"hbtrace check {trace.name}", _checks(trace), err=trace.warnings)
     Xml.indent(root)
@@ -55,26 +53,26 @@ def _whole(result: AnyResult, _: Style) -> str:
 def _suite(
     root: Xml.Element, name: str, cases: Iterable[_Case], out: Sequence[str] = (), err: Sequence[str] = ()
 ) -> None:
-    suite = Xml.SubElement(root, "testsuite", name=_clean(name), tests="", failures="", skipped="", errors="")
+    suite = Xml.SubElement(root, "testsuite", name=harmless(name), tests="", failures="", skipped="", errors="")
     met: Counter[str | None] = Counter()
     for case in cases:
         met[case.outcome] += 1
         _case(suite, case)
     for element, lines in (("system-out", out), ("system-err", err)):
         if lines:
-            Xml.SubElement(suite, element).text = _clean("\n".join(lines))
+            Xml.SubElement(suite, element).text = _lines(lines)
     counts = {"tests": met.total(), "failures": met["failure"], "skipped": met["skipped"], "errors": met["error"]}
     for key, number in counts.items():
         suite.set(key, str(number))
 
 
 def _case(suite: Xml.Element, case: _Case) -> None:
-    element = Xml.SubElement(suite, "testcase", classname=_clean(case.of), name=_clean(case.name))
+    element = Xml.SubElement(suite, "testcase", classname=harmless(case.of), name=harmless(case.name))
     if case.outcome is not None:
         told = {"type": case.type} if case.type else {}
-        Xml.SubElement(element, case.outcome, {**told, "message": _clean(case.message)}).text = _clean(case.text)
+        Xml.SubElement(element, case.outcome, {**told, "message": harmless(case.message)}).text = _lines(case.text)
     if case.out is not None:
-        Xml.SubElement(element, "system-out").text = _clean(case.out)
+        Xml.SubElement(element, "system-out").text = _lines(case.out)
 
 
 def _unread(of: str, error: str) -> _Case:
@@ -99,13 +97,13 @@ def _race(finding: RaceFinding, verb: str) -> _Case:
     of = f"hbtrace.{finding.trace or verb}"
     name = f"{finding.id} {report.kind} on {report.buffer}: {tensors(report.signature)}"
     # The schema of Jenkins' xUnit knows no properties of a case.
-    effect = None if finding.consequence is None else f"effect: {effect_of(finding.consequence)}"
+    effect = [] if finding.consequence is None else [f"effect: {effect_of(finding.consequence)}"]
     if finding.suppression is not None:
-        return _Case(of, name, "skipped", finding.suppression.reason or "suppressed", out=effect)
+        return _Case(of, name, "skipped", finding.suppression.reason or "suppressed", out=effect or None)
     if finding.severity == "error":
-        return _Case(of, name, "failure", finding.message, report.kind, block(report), effect)
-    told = f"{finding.state}: {finding.message}"
-    return _Case(of, name, out=told if effect is None else f"{told}\n{effect}")
+        return _Case(of, name, "failure", finding.message, report.kind, block(report).split("\n"), effect or None)
+    why = [f"reason: {finding.why}"] if finding.why else []
+    return _Case(of, name, out=[f"{finding.state}: {finding.message}", *effect, *why])
 
 
 def _checks(trace: CheckedTrace) -> Iterator[_Case]:
@@ -119,19 +117,18 @@ def _checks(trace: CheckedTrace) -> Iterator[_Case]:
         if judgement.status == "not checkable":
             yield _Case(of, judgement.id, "skipped", judgement.note)
         elif failing:
-            text = "\n".join(f"{finding.message} (rows {rows(finding)})" for finding in failing)
+            text = [f"{finding.message} (rows {rows(finding)})" for finding in failing]
             yield _Case(of, judgement.id, "failure", failing[0].message, failing[0].severity, text)
         else:
-            yield _Case(of, judgement.id, out="\n".join(finding.message for finding in found) or judgement.note)
+            yield _Case(of, judgement.id, out=[finding.message for finding in found] or [judgement.note])
     if trace.checked.unseen:
         yield _Case(of, "see the whole run", "error", trace.checked.unseen)
     for sentence in trace.unmet:
         yield _Case(of, f"--require {sentence}", "failure", sentence, "required")
 
 
-def _clean(text: str) -> str:
-    """What XML can hold."""
-    return _NOT_XML.sub("\ufffd", text)
+def _lines(lines: Sequence[str]) -> str:
+    return "\n".join(map(harmless, lines))
 
 
 RENDERER = Renderer(whole=_whole)

@@ -10,13 +10,12 @@ from hbtrace.compare.check_result import CheckResult
 from hbtrace.compare.race_result import STATES, RaceResult
 from hbtrace.compare.race_text import short_kind, sides, tensors
 from hbtrace.compare.result import Sentence
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, harmless
 from hbtrace.report.renderer import AnyResult, Renderer, Style
-from hbtrace.report.words import columns, reported, rows
+from hbtrace.report.words import columns, reasons, reported, rows
 from hbtrace.words import count, effect_of
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")
-_BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 
 Table = tuple[list[str], list[list[str]]]
 """The heads of the columns, and the rows, as Markdown."""
@@ -32,6 +31,8 @@ def _whole(result: AnyResult, _: Style) -> str:
         parts.append("\n".join(map(_row, [head, ["---"] * len(head), *body])))
     if suppressed:
         parts.append(f"{count(suppressed, 'distinct race')} suppressed")
+    if isinstance(result, RaceResult):
+        parts += _list(Sentence("info", line) for line in reasons(result))
     parts += _list(result.last)
     return "\n\n".join(parts) + "\n"
 
@@ -78,7 +79,7 @@ def _row(cells: Sequence[str]) -> str:
 
 def _escaped(text: str) -> str:
     """A name as it is: no markup, no line break, no cell border."""
-    return _SPECIAL.sub(r"\\\1", _BREAKS.sub(" ", text))
+    return _SPECIAL.sub(r"\\\1", harmless(text))
 
 
 RENDERER = Renderer(whole=_whole)

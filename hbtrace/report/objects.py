@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import orjson
-
 from hbtrace.compare.check_result import CheckedTrace
 from hbtrace.compare.findings import Occurrences, RaceFinding
 from hbtrace.compare.outcome import Outcome
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, harmless
 from hbtrace.findings import Finding
 from hbtrace.races.suppressions import Suppression
 from hbtrace.replay.reports import Access, Report
@@ -39,7 +37,7 @@ def report_object(report: Report, ident: str, suppression: Suppression | None = 
 
 
 def _suppressed(by: Suppression | None) -> dict[str, Any]:
-    return {} if by is None else {"suppressed": {"where": by.where, "reason": by.reason}}
+    return {} if by is None else {"suppressed": {"where": str(by.place or ""), "reason": by.reason}}
 
 
 def _access(access: Access) -> dict[str, Any]:
@@ -99,6 +97,10 @@ def race_object(finding: RaceFinding) -> dict[str, Any]:
     }
     if finding.was is not None:
         entry["was"] = finding.was
+    if finding.known is not None:
+        known = finding.known
+        expires = None if known.expires is None else known.expires.isoformat()
+        entry["known"] = {"where": str(known.place or ""), "reason": known.reason, "expires": expires}
     return entry | _suppressed(finding.suppression)
 
 
@@ -107,9 +109,9 @@ def _occurrences(found: Occurrences | None) -> dict[str, int] | None:
 
 
 def check_object(finding: Finding) -> dict[str, Any]:
-    """A finding of a check."""
+    """A finding of a check. Its message is for people, so names are told in it."""
     keys = ("id", "severity", "rows", "message", "count")
-    return {key: getattr(finding, key) for key in keys}
+    return {key: getattr(finding, key) for key in keys} | {"message": harmless(finding.message)}
 
 
 def checked_object(trace: CheckedTrace) -> dict[str, Any]:
@@ -126,13 +128,3 @@ def checked_object(trace: CheckedTrace) -> dict[str, Any]:
         "unmet": list(trace.lacks),
         "warnings": [as_text(warning) for warning in checked.warnings],
     }
-
-
-def document(value: object) -> bytes:
-    """A document, with a newline at its end."""
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def line(value: dict[str, Any]) -> bytes:
-    """A document on a line."""
-    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hbtrace.compare.check_result import CheckedTrace, CheckResult
 from hbtrace.compare.outcome import Outcome
 from hbtrace.compare.race_result import RaceResult
+from hbtrace.escape import harmless
 
 Data = str | bytes
 Trace = Outcome | CheckedTrace
@@ -23,6 +24,8 @@ class Style:
     suppressions: bool = False
     """A ready one under each report."""
     width: int | None = None
+    alone: bool = False
+    """No standard error stands beside it: traces that could not be read are in it, whatever the format."""
 
 
 def _nothing(_: object, __: Style) -> Data:
@@ -42,3 +45,18 @@ class Renderer:
     """Warnings of the traces are in it."""
     has_notes: bool = True
     """What else is said of no finding is in it."""
+
+
+def heading(path: str, *, first: bool) -> str:
+    """Where text of several traces stands one under the other."""
+    return f"{'' if first else chr(10)}== {harmless(path)}\n\n"
+
+
+def rendered(form: Renderer, result: AnyResult, style: Style) -> Iterator[Data]:
+    """All of a finished result: each trace, then the whole."""
+    traces: Sequence[Trace] = result.outcomes if isinstance(result, RaceResult) else result.read
+    for number, trace in enumerate(traces):
+        if result.several and form.is_read:
+            yield heading(trace.path, first=not number)
+        yield form.trace(trace, style)
+    yield form.whole(result, style)

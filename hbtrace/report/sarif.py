@@ -9,8 +9,7 @@ of one check are told apart by their message and rows: so it has neither of the 
 from __future__ import annotations
 
 from typing import Any, Final
-
-import orjson
+from urllib.parse import quote as url_quote
 
 from hbtrace import __version__
 from hbtrace.checks.registry import all_rules
@@ -18,9 +17,10 @@ from hbtrace.compare.findings import RaceFinding
 from hbtrace.compare.race_result import RaceResult
 from hbtrace.compare.race_text import tensors
 from hbtrace.compare.result import Sentence
-from hbtrace.escape import as_text
+from hbtrace.escape import as_text, harmless, json_document
 from hbtrace.findings import SEVERITIES, Finding, Severity
 from hbtrace.races.identity import full_identity
+from hbtrace.races.tomlfile import Place
 from hbtrace.replay.reports import KINDS, Access
 from hbtrace.report.renderer import AnyResult, Renderer, Style
 from hbtrace.report.words import occurrences
@@ -33,7 +33,8 @@ _MEANING: Final = {
     "write-after-read": "Bytes are overwritten while a queue may still read them.",
 }
 _STATES: Final = {
-    "new": "new", "persisting": "unchanged", "moved": "updated", "fixed": "absent", "not exercised": "unchanged",
+    "new": "new", "expired": "unchanged", "persisting": "unchanged",
+    "moved": "updated", "fixed": "absent", "not exercised": "unchanged",
 }  # fmt: skip
 
 
@@ -53,14 +54,33 @@ def _whole(result: AnyResult, _: Style) -> bytes:
         "columnKind": "unicodeCodePoints",
     }
     document = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return json_document(_told(document))
+
+
+def _told(value: Any) -> Any:
+    """The document with no hostile character in its texts: viewers show them as they are."""
+    if isinstance(value, str):
+        return harmless(value)
+    if isinstance(value, dict):
+        return {key: _told(one) for key, one in value.items()}
+    return [_told(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _notes(result: AnyResult) -> list[dict[str, Any]]:
     """What is said beside the results, the worst first."""
     sentences = [one for one in result.told() if isinstance(one, Sentence)]
     sentences.sort(key=lambda sentence: SEVERITIES.index(sentence.severity))
-    return [{"level": _LEVELS[one.severity], "message": {"text": one.text}} for one in sentences]
+    return [
+        {"level": _LEVELS[one.severity], "message": {"text": one.text}, **_lines(one.place)} for one in sentences
+    ]
+
+
+def _lines(place: Place | None) -> dict[str, Any]:
+    """A line of a baseline or of suppressions."""
+    if place is None:
+        return {}
+    file = {"uri": url_quote(place.path, errors="surrogateescape")}
+    return {"locations": [{"physicalLocation": {"artifactLocation": file, "region": {"startLine": place.line}}}]}
 
 
 def _kind(kind: str) -> dict[str, Any]:
@@ -126,6 +146,8 @@ def _race(finding: RaceFinding, *, marked: bool) -> dict[str, Any]:
     }
     if finding.seen is not None:
         result["occurrenceCount"] = finding.count
+    if finding.known is not None and finding.known.reason:
+        result["properties"]["reason"] = finding.known.reason
     if finding.consequence is not None:
         result["properties"]["consequence"] = finding.consequence
     if finding.state in _STATES:

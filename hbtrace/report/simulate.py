@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
+from hbtrace.escape import as_text, json_document, page
 from hbtrace.report.tables import fitted
 
 if TYPE_CHECKING:
     from hbtrace.simulate.ggml import Simulation
-
-_JSON = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def facts(run: Simulation, path: str, schedule: str, seed: int, schedules: int) -> dict[str, Any]:
@@ -20,7 +18,7 @@ def facts(run: Simulation, path: str, schedule: str, seed: int, schedules: int) 
     config = run.config
     return {
         "format": 1,
-        "trace": {"path": path, "rows": len(run.rows)},
+        "trace": {"path": as_text(path), "rows": len(run.rows)},
         "hazard": config.hazard,
         "ring": config.depth,
         "asked": config.ring,
@@ -53,12 +51,12 @@ def run_text(told: dict[str, Any]) -> str:
     path = told["trace"]["path"]
     if path != "-":
         lines.append(f"trace        {path}, {told['trace']['rows']} rows")
-        lines.append(f"next: hbtrace check {path}; hbtrace analyze {path}")
-    return "\n".join(lines) + "\n"
+        lines.append(f"next: hbtrace check {quote(path)}; hbtrace analyze {quote(path)}")
+    return page(lines)
 
 
 def run_json(told: dict[str, Any]) -> str:
-    return orjson.dumps(told, option=_JSON).decode()
+    return json_document(told).decode()
 
 
 def faults_text(faults: Sequence[dict[str, Any]], width: int | None = None) -> str:
@@ -67,4 +65,4 @@ def faults_text(faults: Sequence[dict[str, Any]], width: int | None = None) -> s
 
 
 def faults_json(faults: Sequence[dict[str, Any]]) -> str:
-    return orjson.dumps(list(faults), option=_JSON).decode()
+    return json_document(list(faults)).decode()

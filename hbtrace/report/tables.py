@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Final
 
 from hbtrace.escape import harmless
-from hbtrace.report.fit import NARROWEST
+from hbtrace.report.fit import NARROWEST, fit, wrap
 
 _NARROWEST_COLUMN: Final = 12
 """Of a column that is cut: enough of a name to know it by."""
 _NARROWEST_PROSE: Final = 24
 """Of a last column that is wrapped: less is a ladder of single words."""
+_TWO_LINES: Final = 72
+"""Characters of a terminal from which on two lines hold a race."""
+_HANGING: Final = 4
 
 
 def table(
@@ -47,6 +49,42 @@ def fitted(
     if room >= _NARROWEST_PROSE:
         return [line for row in cells for line in _last_wrapped(row, widths, right, room)]
     return _records(cells[0], cells[1:], width)
+
+
+def of_races(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    below: str,
+    right: frozenset[int] = frozenset(),
+    width: int | None,
+) -> list[str]:
+    """As `fitted`, but a row that is too wide goes on in a second line: a list of races shall be one to look over.
+
+    below: the heading of the column that begins the second line, if both lines then fit.
+    """
+    lines = table(head, rows, right=right)
+    if width is None or width < _TWO_LINES or max(map(len, lines)) <= width:
+        return fitted(head, rows, right=right, width=width)
+    cells = [[harmless(cell) for cell in row] for row in [head, *rows]]
+    widths = _widths(cells)
+    for first in (head.index(below), *range(len(head) - 1, 0, -1)):
+        if max(_room(widths[:first]), _HANGING + _room(widths[first:])) <= width:
+            lower = frozenset(k - first for k in right)
+            return [
+                line
+                for row in cells
+                for line in (
+                    _line(row[:first], widths[:first], right),
+                    " " * _HANGING + _line(row[first:], widths[first:], lower),
+                )
+            ]
+    return [line for row in cells for line in fit("  ".join(cell or "-" for cell in row), width).split("\n")]
+
+
+def _room(widths: Sequence[int]) -> int:
+    """Characters of columns beside each other."""
+    return sum(widths) + 2 * (len(widths) - 1)
 
 
 def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
@@ -86,7 +124,7 @@ def _records(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
 
 def _wrapped(cell: str, room: int) -> list[str]:
     """Lines of a cell, at least one; a word that is too long stays whole."""
-    return textwrap.wrap(cell, room, break_long_words=False, break_on_hyphens=False) or [""]
+    return wrap(cell, room) or [""]
 
 
 def _cut(widths: list[int], head: Sequence[str], width: int) -> list[int]:

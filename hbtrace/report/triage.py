@@ -6,18 +6,16 @@ import re
 from shlex import quote
 from typing import Any, Final
 
-import orjson
-
 from hbtrace.compare.race_text import short_kind
 from hbtrace.consequence.sampling import OF_EACH
-from hbtrace.escape import as_text, page
+from hbtrace.escape import as_text, json_document, page
 from hbtrace.explain.causes import NO_TENSOR, Cause, Window
 from hbtrace.explain.triage import Triage
 from hbtrace.races.natures import NATURES
 from hbtrace.replay.recording import pair_of
 from hbtrace.replay.reports import Report
 from hbtrace.report.objects import FORMAT, report_object
-from hbtrace.report.tables import fitted
+from hbtrace.report.tables import fitted, of_races
 from hbtrace.report.words import spans
 from hbtrace.words import count, effect_of, effects, left_out, sampled
 
@@ -175,7 +173,8 @@ def _open(found: Triage, cause: Cause, width: int | None) -> list[str]:
         for first in its[:1]
     ]
     head = ("id", "kind", "first at", "tensor", "reports", "ubatches")
-    inside = fitted(head, races, right=frozenset({4}), width=None if width is None else width - _INDENT)
+    room = None if width is None else width - _INDENT
+    inside = of_races(head, races, below="tensor", right=frozenset({4}), width=room)
     return lines + [(" " * _INDENT + line).rstrip() for line in inside]
 
 
@@ -238,4 +237,4 @@ def document(found: Triage) -> bytes:
         ],
         "warnings": [as_text(warning) for warning in (*found.unseen, *found.warnings)],
     }
-    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return json_document(whole)

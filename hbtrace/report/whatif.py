@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from hbtrace.escape import as_text, page
+from hbtrace.escape import as_text, json_document, page
 from hbtrace.explain.causes import Cause
 from hbtrace.report.objects import FORMAT
 from hbtrace.report.tables import fitted
@@ -135,11 +133,7 @@ def document(found: WhatIf, path: str) -> bytes:
         "price": price_object(found.price, found.before.pace, found.after.pace),
         "warnings": [as_text(warning) for warning in (*_unseen(found.before), *found.warnings)],
     }
-    return _dumps(whole)
-
-
-def _dumps(whole: dict[str, Any]) -> bytes:
-    return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return json_document(whole)
 
 
 def render_fix(found: Fix, path: str) -> str:
@@ -168,7 +162,7 @@ def render_fix(found: Fix, path: str) -> str:
 def fix_document(found: Fix, path: str) -> bytes:
     """`before`, `after` (of the first answer) and `answers`."""
     after = found.answers[0].result.after if found.answers else found.before
-    return _dumps(
+    return json_document(
         {
             "format": FORMAT,
             "trace": {"path": as_text(path)},
@@ -228,7 +222,7 @@ def _where(wait: Wait) -> str:
 
 def waits_document(weighed: Weighed, path: str) -> bytes:
     """`waits`: rows, whether they are load-bearing, and how many races appear without them."""
-    return _dumps(
+    return json_document(
         {
             "format": FORMAT,
             "trace": {"path": as_text(path)},

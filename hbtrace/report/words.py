@@ -17,6 +17,12 @@ def rows(finding: Finding) -> str:
     return ", ".join(map(str, finding.rows[:_ROWS])) + (", ..." if len(finding.rows) > _ROWS else "")
 
 
+def reasons(result: RaceResult) -> list[str]:
+    """What people say of races, in a baseline or a suppression: a line for each race of which they do."""
+    told = [one for one in result.findings if one.why]
+    return [f"{one.id} {one.state if one.suppression is None else 'suppressed'}: {one.why}" for one in told]
+
+
 def columns(result: RaceResult) -> tuple[str, ...]:
     """The heads of the columns of `reported`: a baseline holds no numbers, so there is one side."""
     return ("base", "head") if result.verb == "diff" else ("reports",)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from hbtrace.errors import UsageError
+from hbtrace.escape import in_json
 from hbtrace.outfile import OutFile, check_free, is_straight
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.conform import check_names, conform
@@ -147,7 +148,7 @@ class _JsonLines:
         self._stream = out.stream
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._stream.write(b"".join(_line(row) for row in rows_from_batch(batch)))
+        self._stream.write(in_json(b"".join(_line(row) for row in rows_from_batch(batch))))
         self._stream.flush()
 
     def finish(self) -> None:

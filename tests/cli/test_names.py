@@ -1,7 +1,4 @@
-"""Names from a trace, a file or a command line: in what is printed none begins a line of its own or steers a terminal.
-
-Of the text only the four lines of a report have them as they are: the contract tells these byte for byte.
-"""
+"""Names from a trace, a file or a command line: none begins a line of its own or steers a terminal."""
 
 from __future__ import annotations
 
@@ -67,20 +64,14 @@ def test_every_sentence_on_standard_error_is_one_line(call):
         assert "::error::x" in err or arguments == ["analyze", "--tensor", EVIL]
 
 
-def test_of_the_text_only_reports_have_names_as_they_are(call):
-    """Tables, notes and details are ours: one line stays one."""
+def test_one_line_stays_one(call):
+    """Reports, tables, notes and details."""
     samples.write(Path("r.jsonl"), samples.run(EVIL, "b"))
     samples.write(Path("gone.jsonl"), samples.run("a", "b", touched=False))
     for arguments in (["analyze", "r.jsonl", "-v", "--all"], ["diff", "gone.jsonl", "r.jsonl", "-v"]):
-        block, rest = "", ""
-        for part in call(*arguments)[1].split("\n\n"):
-            if part.startswith("RACE ("):
-                at = part.index("needs >=") + len("needs >=1")
-                part, block = part[at:], block + part[:at]
-            rest += part
-        assert f" {EVIL} (set_direct)\n" in block
-        assert TOLD in rest
-        assert rest.replace("\n", "").isprintable()
+        out = call(*arguments)[1]
+        assert f" {TOLD} (set_direct)\n" in out
+        assert out.replace("\n", "").isprintable()
     for verb in ("diff r.jsonl gone.jsonl", "triage r.jsonl -v", "info r.jsonl", "check r.jsonl"):
         arguments = verb.split()
         out = call(*arguments)[1]

@@ -25,7 +25,7 @@ def base(hbtrace, tmp_path):
 def check(hbtrace, file, *traces):
     code, out, err = hbtrace("baseline", "check", file, *traces, "--format", "json")
     document = json.loads(out) if out else {}
-    states = ("new", "persisting", "fixed", "moved", "not_exercised")
+    states = ("new", "expired", "persisting", "fixed", "moved", "not_exercised")
     return {s: len(document[s]) for s in states if document.get(s)}, code, err, document
 
 
@@ -212,7 +212,9 @@ def test_what_must_be_exercised_was(hbtrace, base, tmp_path):
     assert hbtrace("baseline", "check", file, more, "--require-exercised")[0] == 1
     one = write(tmp_path / "one.jsonl", UNPROVED["every compute an unknown event"])
     code, out, _ = hbtrace("baseline", "check", file, more, one, "--require-exercised")
-    assert (code, out.startswith("1 of 2 runs could not show every race\n")) == (4, True)
+    verdict, _, why = out.splitlines()[:3]
+    assert (code, why) == (4, "1 of 2 runs could not show every race")
+    assert verdict.startswith(f"CANNOT JUDGE: --require-exercised: {why}; 1 new race (")
     assert f"{one} was not exercised: no asynchronous backend was given work, so nothing could race\n" in out
 
 
@@ -232,8 +234,9 @@ def test_an_entry_expires(hbtrace, base):
     file, trace = base
     file.write_text(file.read_text().rstrip("\n") + "\nexpires = 2001-01-01\n")
     states, code, _, document = check(hbtrace, file, trace)
-    assert (states, code) == ({"new": 1, "persisting": 1}, 1)
+    assert (states, code) == ({"expired": 1, "persisting": 1}, 1)
     assert document["notes"][0].endswith("its entry in the baseline expired on 2001-01-01")
+    assert document["notes"][0].startswith(f"{file}:15: R-")
 
 
 def test_filters_hide_and_make_nothing_new(hbtrace, base):

@@ -90,7 +90,7 @@ def test_what_cannot_be_compared_is_said_first(hbtrace, tmp_path):
     base, head = write(tmp_path / "a.jsonl", run("a")), write(tmp_path / "b.jsonl", run("a", "b", ubatches=9))
     code, out, err = hbtrace("diff", base, head)
     assert (code, err) == (1, "")
-    assert out.startswith("not comparable: ubatches rose from 3 to 9\n")
+    assert out.split("\n\n")[1].startswith("not comparable: ubatches rose from 3 to 9\n")
     assert "1 new, 1 persisting (workloads not comparable)" in out
 
 

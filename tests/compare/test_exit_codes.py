@@ -98,7 +98,7 @@ REFUSED = [
     (["racy.jsonl", "cut.arrow"], 3, "cut.arrow: is truncated"),
     (["cut.jsonl", "racy.jsonl"], 3, "cut.jsonl: is truncated"),
     (["racy.jsonl", "cut.log"], 3, "cut.log: is truncated"),
-    (["racy.jsonl", "folder"], 2, "folder: this folder holds no trace"),
+    (["racy.jsonl", "folder"], 3, "folder: this folder holds no trace"),
     (["racy.jsonl", "runs/*.arrow"], 2, "runs/*.arrow: matches no file"),
     (["-", "-"], 2, "standard input can be read only once"),
     (["racy.jsonl", "racy.jsonl", "--tensor", "c*"], 2, "--tensor c*: matches no tensor of any trace"),

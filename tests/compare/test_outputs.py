@@ -117,7 +117,7 @@ def test_github(hbtrace, verb):
     told = ids(hbtrace, verb)
     assert all((ident in out) == ("suppressed" not in race) for ident, race in told.items())
     if any("%b" in str(race["signature"]) for race in told.values()):
-        assert "a%25b%0D%0A::error::x,y:z" in out
+        assert r"a%25b\r\n::error::x,y:z" in out
     assert lines[-1].startswith(f"::notice title=hbtrace {' '.join(verb[:1 + (verb[0] == 'baseline')])}::")
 
 

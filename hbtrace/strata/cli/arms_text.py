@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from hbtrace.escape import page
+from hbtrace.escape import json_document, page
 from hbtrace.strata.arms import ArmsVerdict, Speed
 
 
@@ -66,4 +65,4 @@ def document(verdict: ArmsVerdict) -> str:
             for speed in verdict.speeds
         ],
     }  # fmt: skip
-    return json.dumps(data, indent=2) + "\n"
+    return json_document(data).decode()

@@ -28,6 +28,8 @@ def run(given: dict[str, Any]) -> int | None:
         return None
     if given["base"] is not None or not given["state"] or not given["against"]:
         raise UsageError("--state OFF... and --against ON... stand together, and without BASE and HEAD")
+    if given["report"]:
+        raise UsageError("--report tells of races, and --state compares what requests end with: leave it out")
     return state_diff(
         given["state"], given["against"], form=given["format"], output=given["output"], force=given["force"],
         verbose=given["verbose"], exit_zero=given["exit_zero"],

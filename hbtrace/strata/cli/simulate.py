@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -88,30 +89,29 @@ def _run(given: dict[str, Any]) -> Run:
 
 def _tell(run: Run, given: dict[str, Any]) -> None:
     """On standard error: the result's hash, how many schedules differ, and what to type next."""
+    from hbtrace.cli.output import say, warn
+
     outcome = run.outcome(given["schedule"], given["seed"])
-    click.echo(
-        f"{run.shape.mode}, {run.shape.stages} stages, {run.shape.windows} windows: result {outcome.digest}", err=True
-    )
+    say(f"{run.shape.mode}, {run.shape.stages} stages, {run.shape.windows} windows: result {outcome.digest}")
     if run.shape.fault and not run.showed():
-        told = "the fault never showed: every row is as in a sound run (more --requests, or another --seed)"
-        click.echo(f"warning: {told}", err=True)
+        warn(["the fault never showed: every row is as in a sound run (more --requests, or another --seed)"])
     if given["schedules"]:
         differing = run.differing(given["schedules"], given["seed"])
-        click.echo(f"{differing} of {given['schedules']} random schedules end or show something else", err=True)
+        say(f"{differing} of {given['schedules']} random schedules end or show something else")
     if run.shape.mode == "ring":
         from hbtrace.strata.model.sizes import saved_each_window
 
         saved = saved_each_window(run.shape.layers, run.shape.layer_bytes)
-        click.echo(
+        say(
             f"the ring spares each window of a front stage a copy of {saved.copied:,} bytes"
-            f" ({saved.traffic:,} read and written)",
-            err=True,
+            f" ({saved.traffic:,} read and written)"
         )
     if given["output"] != "-":
-        click.echo(f"wrote {given['output']}: {len(run.events):,} rows", err=True)
-        click.echo(f"next: hbtrace check {given['output']}; hbtrace analyze {given['output']}", err=True)
+        say(f"wrote {given['output']}: {len(run.events):,} rows")
+        path = quote(given["output"])
+        say(f"next: hbtrace check {path}; hbtrace analyze {path}")
     if run.shape.fault and run.showed() and not _found(run):
-        click.echo("error: the fault changed the run, and neither a rule nor a race shows it", err=True)
+        say("error: the fault changed the run, and neither a rule nor a race shows it")
         click.get_current_context().exit(4)
 
 
@@ -134,7 +134,7 @@ def _write_logs(run: Run, prefix: str, *, force: bool) -> None:
 
     logs = write_logs(run)
     for suffix, text in (("trace", logs.trace), ("stderr", logs.stderr), ("stdout", logs.stdout)):
-        with open_output(f"{prefix}.{suffix}", force=force) as write:
+        with open_output(f"{prefix}.{suffix}", force=force, form="log") as write:
             write(text)
 
 
@@ -143,13 +143,13 @@ def _list_faults(form: str) -> None:
     from hbtrace.strata.model.faults import FAULTS
 
     if form == "json":
-        import json
+        from hbtrace.escape import json_document
 
         entries = [
             {"name": entry.name, "engine": "strata", "expects": entry.expects, "mode": entry.mode, "about": entry.about}
             for entry in FAULTS
         ]
-        click.echo(json.dumps(entries, indent=2))
+        show(json_document(entries))
         return
     width = max(len(entry.name) for entry in FAULTS)
     for entry in FAULTS:
