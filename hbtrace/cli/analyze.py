@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hbtrace.cli.gate import gate_options
 from hbtrace.cli.options import filter_options, output_options, replay_options
-from hbtrace.errors import UsageError, worst
+from hbtrace.errors import UsageError
 from hbtrace.report.formats import FORMATS_OF_ANALYZE
 
 if TYPE_CHECKING:
@@ -72,18 +72,13 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     )  # fmt: skip
     outcomes: list[Outcome] = []
     unreadable: list[Unreadable] = []
-    pasted: list[PastedReports] = []
     several = len(traces) > 1
     with showing(output, given, force=force, inputs=traces, several=several) as show:
-        for found in read_each(traces, partial(_read, options=options, form=given["format"])):
+        for found in read_each(traces, partial(_read, options=options)):
             if isinstance(found, Unreadable):
                 unreadable.append(found)
-            elif isinstance(found, PastedReports):
-                show.heading(found.path, first=not (outcomes or pasted))
-                show.write(found.summary)
-                pasted.append(found)
             else:
-                _show(found, show, first=not (outcomes or pasted))
+                _show(found, show, first=not outcomes)
                 outcomes.append(found)
         result = analysis(outcomes, unreadable, fail_on=given["fail_on"], several=several)
         result.heed(suppressions)
@@ -91,30 +86,16 @@ def command(traces: tuple[str, ...], output: str | None, force: bool, **given: A
     _say_what_matches_nothing(options, outcomes)
     if suppressions is not None:
         warn(suppressions.complaints())
-    raced = 1 if pasted and not given["exit_zero"] else 0
-    return worst((raced, exit_code(result, exit_zero=given["exit_zero"])))
+    return exit_code(result, exit_zero=given["exit_zero"])
 
 
-class PastedReports(NamedTuple):
-    """A log of nothing but RACE blocks: it cannot be replayed, only summarised."""
-
-    path: str
-    summary: str
-
-
-def _read(path: str, options: Options, form: str) -> Outcome | PastedReports:
+def _read(path: str, options: Options) -> Outcome:
     """Analyze one trace."""
     from hbtrace.cli.progress import watched
     from hbtrace.compare.outcome import analyze_source
-    from hbtrace.importers.ggml_sanitize import summary_text
-    from hbtrace.importers.source import open_source, pasted_reports
+    from hbtrace.importers.source import open_source
 
-    pasted = pasted_reports(path)
-    if pasted is None:
-        return analyze_source(watched(open_source(path)), options)
-    if form != "text":
-        raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
-    return PastedReports(path, summary_text(path, pasted))
+    return analyze_source(watched(open_source(path)), options)
 
 
 def _show(outcome: Outcome, show: Showing, *, first: bool) -> None:

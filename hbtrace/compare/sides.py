@@ -18,7 +18,7 @@ from hbtrace.compare.unmatched import Unmatched, in_none
 from hbtrace.compare.workload import Key, Workload, workload_of
 from hbtrace.errors import TraceError, UsageError
 from hbtrace.escape import as_text
-from hbtrace.importers.source import open_source, pasted_reports
+from hbtrace.importers.source import open_source
 from hbtrace.races.filters import Filters, is_id_of
 from hbtrace.races.identity import identities
 from hbtrace.races.suppressions import Suppression
@@ -133,10 +133,10 @@ def load_side(places: Sequence[str], options: Options, *, allow_partial: bool) -
     """
     side = Side(list(dict.fromkeys(path for place in places for path in traces_of(place))))
     for path in side.paths:
-        outcome = _outcome(path, replace(options, limit=1))
+        outcome = analyze_source(open_source(path), replace(options, limit=1))
         if outcome.truncated and not allow_partial:
             raise TraceError(f"{path}: is truncated, and a gate judges whole runs only (--allow-partial lifts that)")
-        if outcome.exercise.idle:
+        if outcome.exercise.idle and not outcome.reported:
             raise TraceError(f"{path}: no event in it accesses live memory, so a gate would be green in any case")
         side.add(outcome, options.filters)
         del outcome
@@ -147,12 +147,6 @@ def load_side(places: Sequence[str], options: Options, *, allow_partial: bool) -
         if seen.occurrences is not None:
             seen.occurrences.of = len(side.paths)
     return side
-
-
-def _outcome(path: str, options: Options) -> Outcome:
-    if pasted_reports(path) is not None:
-        raise TraceError(f"{path}: holds pasted reports and no trace, so nothing tells what that run did")
-    return analyze_source(open_source(path), options)
 
 
 def check_filters(filters: Filters, sides: Sequence[Side], known: Iterable[Signature] = ()) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from hbtrace.consequence.taint import Consequence, Trail, trail
+from hbtrace.errors import TraceError
 from hbtrace.explain.causes import Cause, Window, window_of
 from hbtrace.explain.chain import Chain, chain_of
 from hbtrace.explain.mends import Advice, advice
@@ -62,6 +63,8 @@ def explain(
     found: Triage, reports: list[Report], batches: Callable[[], Iterable[pa.RecordBatch]]
 ) -> Explanation:
     """The first of `reports` (see `triage.wanted_of`) in full; the trace is read once more for its rows' words."""
+    if found.reported:
+        raise TraceError(f"{found.path}: {found.reported}: no race of it can be explained")
     report, recording = reports[0], found.recording
     lines = lines_of(recording)
     cause = next(cause for cause in found.causes if report in cause.reports)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from hbtrace.compare.race_text import short_kind
+from hbtrace.compare.race_text import place, short_kind
 from hbtrace.consequence.sampling import OF_EACH
 from hbtrace.escape import as_text, page
 from hbtrace.explain.causes import Cause, Window
@@ -91,7 +91,8 @@ def primary_text(cause: Cause) -> str:
 def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
     """Everything `triage` prints of a trace. width: of the terminal, if it goes to one."""
     if not found.races:
-        return f"no race in {count(found.recording.rows, 'row')}\n"
+        told = [f"no race in {count(found.recording.rows, 'line' if found.reported else 'row')}"]
+        return page([*told, *(["", found.reported] if found.reported else [])])
     lines = [
         f"{count(len(found.reports), 'report')}, {count(found.shown_distinct, 'distinct race')},"
         f" {count(len({t for c in found.causes for t in c.tensors}), 'tensor')},"
@@ -110,6 +111,8 @@ def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
         lines += ["", f"left out by filters: {found.left_out:,} of {count(found.races, 'report')}"]
     if found.suppressed:
         lines += [*([] if found.left_out else [""]), f"suppressed: {count(found.suppressed, 'report')}"]
+    if found.reported:
+        return page([*lines, "", found.reported])
     if found.causes and found.path != "-":
         first = found.causes[0]
         path = quote(found.path)
@@ -159,7 +162,7 @@ def _open(found: Triage, cause: Cause, width: int | None) -> list[str]:
         (
             found.ids[canonical],
             short_kind(first.kind),
-            f"{first.buffer}[{first.lo}, {first.hi})",
+            place(first),
             _tensors(first.earlier.root, first.current.root),
             str(len(its)),
             few_spans({report.current.ubatch for report in its}),
