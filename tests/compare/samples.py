@@ -45,7 +45,7 @@ def run(
 
 def renumbered(events: list[Event], by: int) -> list[Event]:
     """Every id, and every mention of one, is another."""
-    ids = {"backend", "src_backend", "buffer", "tensor", "graph", "event", "sched", "view_of"}
+    ids = {"backend", "src_backend", "buffer", "tensor", "graph", "event", "sched", "view_of", "by"}
 
     def changed(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
