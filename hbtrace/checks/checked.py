@@ -13,8 +13,7 @@ from hbtrace.checks.registry import all_rules
 from hbtrace.checks.verdict import judge
 from hbtrace.errors import TraceError, in_trace
 from hbtrace.findings import SEVERITIES, Finding
-from hbtrace.importers.source import Source
-from hbtrace.info.info import open_contents
+from hbtrace.importers.source import Source, open_source
 from hbtrace.replay.session import Session
 from hbtrace.replay.settings import Settings
 
@@ -46,7 +45,7 @@ class Checked:
 
 def check(path: str, **options: Any) -> Checked:
     """Check a trace (`-` is standard input). Options: `threads`, `skip_weights`, `strict`. Raises TraceError."""
-    checked = check_source(open_contents(path), **options)
+    checked = check_source(open_source(path), **options)
     if checked.nothing:
         raise TraceError(checked.nothing)
     return checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from hbtrace.cli.gate import gate_options
 from hbtrace.cli.options import filter_options, output_options, replay_options
 from hbtrace.cli.reporting import Reports, report_option, reporting
-from hbtrace.errors import UsageError, worst
+from hbtrace.errors import UsageError
 from hbtrace.report.formats import FORMATS_OF_ANALYZE
 
 if TYPE_CHECKING:
@@ -82,22 +82,16 @@ def _judge(
         replay_settings(given, suppressions, limit=None if given["every"] else given["limit"] or 1),
         consequence=True, only=frozenset(given["only"]),
     )  # fmt: skip
-    forms = {given["format"], *(report.format for report in given["report"])}
     outcomes: list[Outcome] = []
     unreadable: list[Unreadable] = []
-    pasted: list[PastedReports] = []
     several = len(traces) > 1
     with showing(output, given, force=force, inputs=traces, several=several) as show:
-        every = read_each(traces, partial(_read, options=options, forms=forms))
+        every = read_each(traces, partial(_read, options=options))
         for found in _matched(every, options) if options.filters else every:
             if isinstance(found, Unreadable):
                 unreadable.append(found)
-            elif isinstance(found, PastedReports):
-                show.heading(found.path, first=not (outcomes or pasted))
-                show.write(found.summary)
-                pasted.append(found)
             else:
-                _show(found, show, first=not (outcomes or pasted))
+                _show(found, show, first=not outcomes)
                 outcomes.append(found)
         result = analysis(outcomes, unreadable, fail_on=given["fail_on"], several=several, gates=_gates(given))
         result.heed(suppressions)
@@ -106,8 +100,7 @@ def _judge(
     note(absent_ids(options.filters, [canonical for one in outcomes for canonical in one.selection.known]))
     if suppressions is not None:
         warn(map(str, suppressions.complaints()))
-    raced = 1 if pasted and not given["exit_zero"] else 0
-    return worst((raced, exit_code(result, exit_zero=given["exit_zero"])))
+    return exit_code(result, exit_zero=given["exit_zero"])
 
 
 def _gates(given: dict[str, Any]) -> bool:
@@ -116,26 +109,13 @@ def _gates(given: dict[str, Any]) -> bool:
     return given["fail_on"] != "none" and (asked or given["suppressions"] is not None)
 
 
-class PastedReports(NamedTuple):
-    """A log of nothing but RACE blocks: it cannot be replayed, only summarised."""
-
-    path: str
-    summary: str
-
-
-def _read(path: str, options: Options, forms: set[str]) -> Outcome | PastedReports:
+def _read(path: str, options: Options) -> Outcome:
     """Analyze one trace."""
     from hbtrace.cli.progress import tell_races, watched
     from hbtrace.compare.outcome import analyze_source
-    from hbtrace.importers.ggml_sanitize import summary_text
-    from hbtrace.importers.source import open_source, pasted_reports
+    from hbtrace.importers.source import open_source
 
-    pasted = pasted_reports(path)
-    if pasted is None:
-        return analyze_source(watched(open_source(path)), options, tell_races())
-    if forms != {"text"}:
-        raise UsageError(f"{path}: holds pasted reports and no trace: only --format text can show it")
-    return PastedReports(path, summary_text(path, pasted))
+    return analyze_source(watched(open_source(path)), options, tell_races())
 
 
 def _show(outcome: Outcome, show: Showing, *, first: bool) -> None:

@@ -92,10 +92,10 @@ def _read(path: str, given: dict[str, Any]) -> Checked:
     """Check one trace."""
     from hbtrace.checks.checked import check_source
     from hbtrace.cli.progress import watched
-    from hbtrace.info.info import open_contents
+    from hbtrace.importers.source import open_source
 
     return check_source(
-        watched(open_contents(path)),
+        watched(open_source(path)),
         threads=given["threads"], skip_weights=given["skip_weights"], strict=given["strict"],
     )  # fmt: skip
 

@@ -32,10 +32,11 @@ def command(trace: str, output: str | None, force: bool, **given: str) -> None:
     """
     from hbtrace.cli.output import open_output, warn
     from hbtrace.cli.progress import watched
-    from hbtrace.info.info import info_of, open_contents
+    from hbtrace.importers.source import open_source
+    from hbtrace.info.info import info_of
     from hbtrace.report.info import document, render
 
     with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
-        result = info_of(watched(open_contents(trace)))
+        result = info_of(watched(open_source(trace)))
         warn(result.warnings)
         write(document(result) if given["format"] == "json" else render(result))

@@ -11,11 +11,13 @@ from hbtrace import importers
 from hbtrace.checks.coverage import Coverage
 from hbtrace.checks.meter import Meter
 from hbtrace.checks.verdict import judge
+from hbtrace.compare.logged import actors_in, named_in, select_reported
 from hbtrace.compare.race_text import block, details
 from hbtrace.compare.selection import Selection, select
 from hbtrace.errors import TraceError, UsageError, in_trace
-from hbtrace.importers.source import ImportedTrace, Rereadable, Source, open_source
+from hbtrace.importers.source import ImportedTrace, ReportLog, Rereadable, Source, open_source
 from hbtrace.races.filters import Filters
+from hbtrace.races.logged import read_reports
 from hbtrace.races.suppressions import Suppressions
 from hbtrace.races.unmatched import Nameable, absent_ids, check_filters, nameable
 from hbtrace.replay.exercise import Exercise
@@ -88,6 +90,8 @@ class Outcome:
     """What the recorder could not see: why no verdict on this run is a clean one; empty where it saw all."""
     truncated: bool = False
     """Part of the trace could not be read."""
+    reported: str = ""
+    """Of a log that holds only reports, whose: nothing was replayed, `rows` are its lines. Empty for a trace."""
 
     def __repr__(self) -> str:
         sizes = f"rows={self.rows}, races={self.races}, distinct={self.distinct}, reports={len(self.reports)}"
@@ -107,8 +111,8 @@ class Outcome:
 
     def text_of(self, report: Report, *, verbose: bool = False) -> str:
         """A report as `analyze` prints it, four lines without a newline at the end; verbose: what `-v` adds, too."""
-        more = details(report, self.id_of(report), self.selection.judged) if verbose else []
-        return "\n".join([block(report), *more])
+        more = details(report, self.id_of(report), self.selection.judged, reported=bool(self.reported))
+        return "\n".join([block(report), *(more if verbose else [])])
 
     def consequence_of(self, report: Report) -> Consequence | None:
         """What a report comes to; None where it was not judged."""
@@ -142,7 +146,7 @@ class Outcome:
 def analyze(path: str, **options: Any) -> Outcome:
     """Find the races of a trace, and what each comes to. Options are those of `Options`, by name.
 
-    path: a trace (Arrow IPC or JSON Lines, `-` for standard input) or a log of the ggml scheduler sanitizer.
+    path: a trace (Arrow IPC or JSON Lines), or a log of a known kind; `-` is standard input.
     Raises TraceError for what cannot be read, has no event or no access, or (strict=True) breaks a rule; UsageError for
     an option, and for a filter that matches no name of the trace.
     """
@@ -157,6 +161,8 @@ def analyze(path: str, **options: Any) -> Outcome:
 def analyze_source(source: Source, options: Options, tell: Callable[[Report], None] | None = None) -> Outcome:
     """As `analyze`, for what is open already; consequences only if they are asked for. tell: the first report of each
     distinct race, when it is found."""
+    if source.kind in importers.REPORTS:
+        return _reported(cast(ReportLog, source), options)
     meter = Meter()
     judging = _Judging(source, options)
     session = Session(judging.batches(), options.settings, (meter, *judging.observers))
@@ -186,6 +192,24 @@ def _told(reports: Iterable[Report], tell: Callable[[Report], None]) -> Iterator
             seen.add(report.signature)
             tell(report)
         yield report
+
+
+def _reported(source: ReportLog, options: Options) -> Outcome:
+    """The outcome of a log of reports. Nothing tells what else the run did, so no coverage is judged."""
+    found = read_reports(source, fold=options.fold_layers)
+    selection = select_reported(found, options.filters, options.limit, options.suppressions, options.only)
+    return Outcome(
+        source.path,
+        found.lines,
+        0,
+        selection,
+        found.warnings,
+        [found.sentence()],
+        named_in(found),
+        actors_in(found),
+        truncated=found.partial,
+        reported=found.of,
+    )
 
 
 RECORDED_BYTES: Final = 96 << 20

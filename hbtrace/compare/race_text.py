@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hbtrace.escape import harmless
+from hbtrace.importers.logged import UNTOLD
 from hbtrace.replay.reports import Access, Report, Signature
 from hbtrace.words import EFFECTS
 
@@ -19,15 +20,26 @@ def block(report: Report) -> str:
     Columns are as wide as what is printed: what is hostile in a name is told.
     """
     earlier, current = report.earlier, report.current
-    columns = [(harmless(a.actor), f"@{a.clock}", f"split {a.split}") for a in (earlier, current)]
+    columns = [(harmless(a.actor), _clock(a), f"split {a.split}") for a in (earlier, current)]
     widths = [max(len(left), len(right)) for left, right in zip(*columns, strict=True)]
     lines = [
         f"  {a.mode:<5} " + "".join(f"{c:<{w}}  " for c, w in zip(cells, widths, strict=True)) + _what(a)
         for a, cells in zip((earlier, current), columns, strict=True)
     ]
-    head = f"RACE ({report.kind}) on {report.buffer}[{report.lo}, {report.hi})"
+    head = f"RACE ({report.kind}) on {place(report)}"
     known = f"{current.actor} knows {earlier.actor}@{report.knows}, needs >={report.needs}"
+    if report.needs == UNTOLD:
+        known = f"{current.actor} does not wait for {earlier.actor}"
     return "\n".join(map(harmless, [head, *lines, f"  no happens-before edge: {known}"]))
+
+
+def place(report: Report) -> str:
+    """Where the bytes are: buffer and range; a log of reports may not tell the range."""
+    return report.buffer if report.hi == UNTOLD else f"{report.buffer}[{report.lo}, {report.hi})"
+
+
+def _clock(access: Access) -> str:
+    return "" if access.clock == UNTOLD else f"@{access.clock}"
 
 
 def _what(access: Access) -> str:
@@ -35,10 +47,12 @@ def _what(access: Access) -> str:
     return f"{name} <- {access.root} ({access.label})" if access.is_view else f"{name} ({access.label})"
 
 
-def details(report: Report, ident: str, judged: Judged | None = None) -> list[str]:
-    """The lines that `-v` adds under a block."""
-    lines = [f"  {step_text(report)}", f"    id       {ident}"]
-    for title, access in (("earlier", report.earlier), ("current", report.current)):
+def details(report: Report, ident: str, judged: Judged | None = None, *, reported: bool = False) -> list[str]:
+    """The lines that `-v` adds under a block. reported: it stands in a log of reports, which tells less."""
+    lines = [f"    id       {ident}", f"    line     {report.current.row}"]
+    if not reported:
+        lines = [f"  {step_text(report)}", f"    id       {ident}"]
+    for title, access in () if reported else (("earlier", report.earlier), ("current", report.current)):
         ubatch = f", ubatch {access.ubatch}" if access.ubatch != -1 else ""
         lines.append(f"    {title}  row {access.row}, access {access.access}{ubatch}, thread {access.thread}")
         if access.site:
@@ -46,7 +60,8 @@ def details(report: Report, ident: str, judged: Judged | None = None) -> list[st
         if access.is_view:
             lines.append(f"             view of tensor {access.root_id}: {access.tensor} <- {access.root}")
     exact = "may be wider than what was touched" if report.approx else "exact"
-    lines.append(f"    bytes    {report.bytes} in conflict, {exact}")
+    if not reported:
+        lines.append(f"    bytes    {report.bytes} in conflict, {exact}")
     if judged is not None:
         found = judged.of(report)
         told = "not judged" if found is None else f"{EFFECTS[found.verdict]}: {found.why}"

@@ -18,7 +18,7 @@ from hbtrace.compare.side_coverage import Worth
 from hbtrace.compare.workload import Key, Workload, workload_of
 from hbtrace.errors import StoppedError, TraceError, UsageError
 from hbtrace.escape import as_text
-from hbtrace.importers.source import Source, open_source, pasted_reports
+from hbtrace.importers.source import Source, open_source
 from hbtrace.races.filters import Filters
 from hbtrace.races.suppressions import Suppression
 from hbtrace.races.unmatched import Nameable, absent_ids, nameable_of_races
@@ -167,8 +167,6 @@ def load_side(
 
 
 def _outcome(path: str, options: Options, see: See) -> Outcome:
-    if pasted_reports(path) is not None:
-        raise TraceError(f"{path}: holds pasted reports and no trace, so nothing tells what that run did")
     source = see(open_source(path))
     outcome = analyze_source(source, options)
     if cut := getattr(source, "cut", ""):

@@ -81,6 +81,8 @@ def _limits(outcome: Outcome) -> list[str]:
     """Why a run shows less than it should, each as the end of a sentence that names the run."""
     limits = ["is truncated"] if outcome.truncated else []
     limits += ["was not seen whole by its recorder"] if outcome.unseen else []
+    if outcome.reported:
+        return [*limits, "is a log of reports, which does not tell what its run did"]
     if outcome.coverage is not None and outcome.coverage.unended:
         limits.append("ends inside a request")
     return limits + [f"was {remark}" for remark in outcome.exercise.remarks() if remark.startswith("not exercised")]

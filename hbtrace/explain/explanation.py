@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from hbtrace.consequence.taint import Consequence, Trail, Verdict, trail
+from hbtrace.errors import TraceError
 from hbtrace.explain.causes import Cause, Window, window_of
 from hbtrace.explain.chain import Chain, chain_of
 from hbtrace.explain.mends import Advice, advice
@@ -66,6 +67,8 @@ def explain(
     found: Triage, reports: list[Report], batches: Callable[[], Iterable[pa.RecordBatch]]
 ) -> Explanation:
     """The worst of `reports` (see `triage.wanted_of`) in full; the trace is read once more for its rows' words."""
+    if found.reported:
+        raise TraceError(f"{found.path}: {found.reported}: no race of it can be explained")
     place, recording = worst_of(found, reports), found.recording
     report = reports[place]
     lines = lines_of(recording)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from shlex import quote
-from typing import Any
+from typing import Any, cast
 
 from hbtrace.consequence.sampling import MOST_JUDGED, OF_EACH
 from hbtrace.consequence.taint import DEAD, Consequence, Verdict, judge, judge_races, worst
 from hbtrace.errors import UsageError, in_trace
 from hbtrace.explain.causes import Cause, causes_of
 from hbtrace.explain.mends import Advice, advice
-from hbtrace.importers.source import Source, open_source
+from hbtrace.importers import REPORTS
+from hbtrace.importers.source import ReportLog, Source, open_source
 from hbtrace.races.filters import Filters, is_id_of
 from hbtrace.races.identity import identities, is_row
+from hbtrace.races.logged import read_reports
 from hbtrace.races.suppressions import Suppressions
 from hbtrace.races.unmatched import absent_ids, check_recording
-from hbtrace.replay.recording import Pair, Recording, pair_of, record
+from hbtrace.replay.recording import Pair, Recording, Words, pair_of, record
 from hbtrace.replay.reports import Report, Signature
 from hbtrace.replay.settings import Settings
 
@@ -39,6 +41,8 @@ class Triage:
     suppressed: int = 0
     """Reports that the filters let through and suppressions leave out."""
     truncated: bool = False
+    reported: str = ""
+    """Of a log that holds only reports, what a reader must know: nothing was replayed, no rule can be tried on it."""
 
     @property
     def reports(self) -> list[Report]:
@@ -72,6 +76,8 @@ class Triage:
     def consequence_of(self, report: Report) -> Consequence:
         """Of a report. Where there are very many of a race only the first are judged; others are when asked for."""
         pair = pair_of(report)
+        if self.reported:
+            return Consequence("unknown", self.reported)
         if pair not in self.consequences:
             self.consequences |= judge(self.recording, [report], partial=self.truncated)
         return self.consequences[pair]
@@ -96,7 +102,8 @@ class Triage:
 
     def advice(self, cause: Cause) -> Advice:
         """The mend of a cause, by name."""
-        return advice(cause)
+        found = advice(cause)
+        return replace(found, rules=()) if self.reported else found
 
 
 def triage(
@@ -114,6 +121,8 @@ def triage_source(
     source: Source, settings: Settings, filters: Filters | None = None, suppressions: Suppressions | None = None
 ) -> Triage:
     """As `triage`, for what is open already."""
+    if source.kind in REPORTS:
+        return _triage_reported(cast(ReportLog, source), settings, filters, suppressions)
     with in_trace(source.path):
         recording = record(source.batches(), settings)
         recording.demand_accesses()
@@ -124,6 +133,35 @@ def triage_source(
     if filters:
         out.warnings += absent_ids(filters, out.ids)
     return out
+
+
+class _Labels(Words):
+    """What the rows of a log of reports are: by line, the label of the report's current side."""
+
+    def __init__(self, reports: list[Report]) -> None:
+        super().__init__()
+        self._by_line = {report.current.row: report.current.label for report in reports}
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._by_line.get(row, "")
+
+
+def _triage_reported(
+    source: ReportLog, settings: Settings, filters: Filters | None, suppressions: Suppressions | None
+) -> Triage:
+    """The causes of reports that another program wrote, as far as their own lines tell."""
+    found = read_reports(source, fold=settings.fold_layers)
+    recording = Recording(reports=found.reports, events=_Labels(found.reports), rows=found.lines)
+    ids = identities({report.canonical for report in found.reports})
+    hidden = _suppressed(found.reports, suppressions)
+    causes = causes_of(recording, filters, hidden, ids)
+    suppressed = sum(not filters or filters.shows(report, ids) for report in hidden.values())
+    for cause in causes:
+        cause.unknown, cause.narrowest, cause.widest = len(cause.reports), None, None
+    left_out = len(found.reports) - suppressed - sum(len(cause.reports) for cause in causes)
+    return Triage(
+        source.path, recording, causes, {}, found.warnings, ids, left_out, suppressed, found.partial, found.sentence()
+    )
 
 
 def triage_recording(

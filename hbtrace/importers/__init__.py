@@ -7,46 +7,101 @@ has no events.
 
 from __future__ import annotations
 
-import mmap
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, cast
 
 from hbtrace.engines import engines, of_log
 from hbtrace.errors import TraceError
+from hbtrace.importers.logged import LoggedReports
+from hbtrace.importers.wrapped import is_wrapped, unwrapped
+from hbtrace.trace.compressed import unpacked
+from hbtrace.trace.input import Input, size_of
 from hbtrace.trace.vocabulary import EventRow
 
 GGML_TRACE: Final = "ggml-sanitizer-trace"
 GGML_REPORTS: Final = "ggml-sanitizer-reports"
 
+HEAD: Final = 1 << 16
+"""Bytes by which a file is told."""
+
+_BLOCK: Final = 1 << 20
 _LONGEST_LINE: Final = 1 << 16
 """No line of a known format is longer."""
+
+REPORTS: Final = {GGML_REPORTS: "reports of the ggml scheduler sanitizer"}
+"""Kinds of logs that hold only reports, in words."""
 
 _GGML: Final = {"trace": GGML_TRACE, "reports": GGML_REPORTS}
 
 
 class LogFile:
-    """The lines of a file, as often as asked: an importer that reads twice then needs no temporary copy."""
+    """The lines of a log, as often as asked: what was compressed is unpacked, what a log driver put around them is off.
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+    path: a file, or what is printed for `opened`: of a pipe, which can be read once, and is kept in a temporary file.
+    Reading raises TraceError for compressed data that is damaged.
+    """
+
+    def __init__(self, path: Path | str, opened: Input | None = None) -> None:
+        self.path = str(path)
+        self._spool = None if opened is None else _kept(opened)
+        with self._open() as stream:
+            self.head = stream.peek(HEAD)
+            if stream.size is None and self._spool is None:  # packed: damage and bombs show before line by line work
+                while stream.read(_BLOCK):
+                    pass
+        self._wrapped = is_wrapped(self.head)
+        self._unended: bytes | None = None
+
+    @contextmanager
+    def _open(self) -> Iterator[Input]:
+        if self._spool is not None:
+            yield self.again()
+            return
+        with open(self.path, "rb") as file, closing(unpacked(Input(file, size_of(file) or None), self.path)) as stream:
+            yield stream
+
+    def again(self) -> Input:
+        """The bytes of a pipe, from their first."""
+        assert self._spool is not None
+        self._spool.seek(0)
+        return Input(self._spool, None)
 
     def __iter__(self) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
-            yield from file
+        line = b""
+        with self._open() as stream:
+            for line in unwrapped(stream.lines()) if self._wrapped else stream.lines():
+                yield line
+        self._unended = b"" if line.endswith(b"\n") else line
+
+    @property
+    def unended(self) -> bytes:
+        """The last line if it has no newline; known once the log was read to its end."""
+        if self._unended is None:
+            for _ in self:
+                pass
+        return self._unended or b""
 
 
-def cut_bytes(kind: str, path: Path | str) -> int:
+def _kept(opened: Input) -> BinaryIO:
+    spool = cast(BinaryIO, tempfile.TemporaryFile(prefix="hbtrace-"))  # noqa: SIM115 - it lives as long as its log
+    while block := opened.read(_BLOCK):
+        spool.write(block)
+    return spool
+
+
+def cut_bytes(kind: str, log: LogFile) -> int:
     """Bytes of a last line without newline that is no line of the format: the log was cut off there."""
-    with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-        begin = whole.rfind(b"\n") + 1
-        line, length = whole[begin : begin + _LONGEST_LINE], len(whole) - begin
+    line = log.unended
     if not line.strip(b"\0 \t\r"):  # a newline of UTF-16 is two bytes
         return 0
     from hbtrace.importers import ggml_sanitize
 
     engine = of_log(kind)
-    return 0 if (ggml_sanitize if engine is None else engine).is_line(line) else length
+    whole = (ggml_sanitize if engine is None else engine).is_line(line[:_LONGEST_LINE])
+    return 0 if whole else len(line)
 
 
 def sniff_foreign(head: bytes) -> str | None:
@@ -76,9 +131,16 @@ def foreign_events(kind: str, lines: Iterable[bytes], warnings: list[str]) -> It
         from hbtrace.importers import ggml_sanitize
 
         return ggml_sanitize.events(lines)
-    if kind == GGML_REPORTS:
-        raise TraceError("a set of pasted sanitizer reports holds no accesses, so it cannot become a trace")
+    if kind in REPORTS:
+        raise TraceError(f"{REPORTS[kind]} hold no accesses beside them, so they cannot become a trace")
     engine = of_log(kind)
     if engine is None:
         raise TraceError(f"no importer for {kind!r}")
     return engine.events([lines], warnings)
+
+
+def foreign_reports(kind: str, lines: Iterable[bytes]) -> LoggedReports:
+    """The reports of a log whose kind is one of `REPORTS`."""
+    from hbtrace.importers import ggml_sanitize
+
+    return ggml_sanitize.reports(lines)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hbtrace.importers.ggml_reports import LoggedReport
+from hbtrace.importers.logged import LoggedReport
 
 SideKey = tuple[str, str, int, str, str]
 """Mode, actor, split, tensor, label: an access but for its clock."""

@@ -1,9 +1,10 @@
 """One physical line of a ggml scheduler sanitizer log: from bytes to the records that stand in it.
 
-What it is: the printf shapes of `GGML_SCHED_SANITIZE=2` (llama.cpp PR #26167 and #27311) as regular
-expressions, blind to what stands in front of them (time stamps, log levels, container prefixes), to ANSI
-colours and to line endings. What it is not: it knows no clocks and no order; `ggml_trace` turns records into
-events, `ggml_reports` reads the RACE blocks.
+What it is: the printf shapes of `GGML_SCHED_SANITIZE=2` (llama.cpp PR #26167 and #27311), blind to what stands in
+front of them (time stamps, log levels, container prefixes), to ANSI colours and to line endings. Lines are cut at
+fixed words, so that the work is linear in the line whatever it holds; a regular expression here is anchored or of
+bounded length. What it is not: it knows no clocks and no order; `ggml_trace` turns records into events,
+`ggml_reports` reads the RACE blocks.
 """
 
 from __future__ import annotations
@@ -87,17 +88,10 @@ _LONGEST: Final = 4096
 """No line is longer (a tensor name has 63 bytes); what is, is no line of ours and would only cost time."""
 
 _NUMBER: Final = r"([0-9]{1,19})"
-_NAME: Final = r"(\S+(?: \S+)*?)"  # backend names may hold a blank, but are padded with them: never two in a row
-# The name in the brackets is the running split's backend; those of RPC have brackets of their own, so a name
-# without blanks is tried first.
-_HEAD: Final = re.compile(r" *(-?[0-9]{1,9}) +(?:\S+|\S.*?) *\] +(.*)", re.DOTALL)
-_ACCESS: Final = re.compile(rf"{_NAME} +(read|write) +(\S.*?)\[{_NUMBER}\+{_NUMBER}\] (.*) \(([^()]*)\)\s*")
-_EDGE: Final = re.compile(
-    rf"{_NAME} +EDGE +(?:(synchronize) +-> +HOST|(event_record|event_wait|event_sync)(?:hronize)? +ev={_NUMBER})\s*"
-)
-_COMPUTED: Final = re.compile(rf"{_NAME} +compute +{_NUMBER} nodes, r={_NUMBER} w={_NUMBER} ranges\s*")
-_COPIED: Final = re.compile(rf"{_NAME} +cpy_async +.*@{_NAME} -> .*")
-_SPLIT: Final = re.compile(rf"{_NAME} +split +{_NUMBER} inputs?\b.*")
+_RANGE: Final = re.compile(rf"\[{_NUMBER}\+{_NUMBER}\] ")
+_EVENT: Final = re.compile(rf"(event_record|event_wait|event_sync)(?:hronize)? +ev={_NUMBER}")
+_COUNTS: Final = re.compile(rf"{_NUMBER} nodes, r={_NUMBER} w={_NUMBER} ranges")
+_INPUTS: Final = re.compile(rf"{_NUMBER} inputs?\b")
 
 
 def plain(line: bytes) -> str:
@@ -129,27 +123,77 @@ def records(line: bytes) -> Iterator[SanitizerRecord]:
 
 
 def _record(piece: str) -> SanitizerRecord:
-    head = _HEAD.fullmatch(piece) if len(piece) <= _LONGEST else None
+    head = _head(piece) if len(piece) <= _LONGEST else None
     if head is None:
         return Unread(piece[:_LONGEST])
-    split, rest = int(head[1]), head[2]
-    if m := _ACCESS.fullmatch(rest):
-        tensor, root = split_root(m[6])
-        access = AccessLine(split, m[1], m[2], m[3], int(m[4]), int(m[5]), tensor, root, m[7])
-        return access if access.offset + access.size < 2**63 else Unread(piece)
-    return _operation(split, rest) or Unread(piece)
+    return _access(*head) or _operation(*head) or Unread(piece)
+
+
+def _head(piece: str) -> tuple[int, str] | None:
+    """The split, and what stands behind the brackets. The name in them is the running split's backend."""
+    number, _, rest = piece.strip(" ").partition(" ")
+    digits = number.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9):
+        return None
+    name, _, after = rest.lstrip(" ").partition(" ")
+    after = after.lstrip(" ")
+    if after.startswith("] "):  # padded; a name of RPC has brackets of its own
+        after = after[2:]
+    elif not name.endswith("]") or name == "]":  # a name with a blank in it
+        name, bracket, after = rest.partition("] ")
+        if not bracket or not name.strip(" "):
+            return None
+    return int(number), after.strip()
+
+
+def is_name(text: str) -> bool:
+    """Whether it can be a backend's: these may hold a blank, but are padded with them: never two in a row."""
+    return bool(text) and " ".join(text.split()) == text
+
+
+def _access(split: int, rest: str) -> AccessLine | None:
+    """`ACTOR read|write BUFFER[OFFSET+SIZE] TENSOR (WHAT)`"""
+    actor, mode, after = _cut_at(rest, " read ", " write ")
+    text, bracket, what = after.rpartition(" (")
+    if not mode or not bracket or not is_name(actor) or not what.endswith(")"):
+        return None
+    text, what = text.lstrip(" "), what[:-1]
+    where = None if "(" in what or ")" in what else _RANGE.search(text + " ", 1)
+    if where is None or int(where[1]) + int(where[2]) >= 2**63:
+        return None
+    tensor, root = split_root(text[where.end() :])
+    return AccessLine(
+        split, actor, mode.strip(), text[: where.start()], int(where[1]), int(where[2]), tensor, root, what
+    )  # fmt: skip
+
+
+def _cut_at(text: str, *words: str) -> tuple[str, str, str]:
+    """What stands before the first of these words, the word, and what stands behind it; as `str.partition`."""
+    places = {place: word for word in words if (place := text.find(word)) > 0}
+    if not places:
+        return text, "", ""
+    first = min(places)
+    return text[:first].rstrip(" "), places[first], text[first + len(places[first]) :]
 
 
 def _operation(split: int, rest: str) -> SanitizerRecord | None:
     record: EdgeLine | Computed | Copied | SplitMark | None = None
-    if m := _EDGE.fullmatch(rest):
-        record = EdgeLine(split, m[1], m[2] or m[3], int(m[4]) if m[4] else -1)
-    elif m := _COMPUTED.fullmatch(rest):
-        record = Computed(split, m[1], int(m[2]), int(m[3]), int(m[4]))
-    elif m := _COPIED.fullmatch(rest):
-        record = Copied(split, m[1], m[2])
-    elif m := _SPLIT.fullmatch(rest):
-        record = SplitMark(split, m[1], int(m[2]))
+    actor, word, after = _cut_at(rest, " EDGE ", " compute ", " cpy_async ", " split ")
+    after = after.strip(" ")
+    if not is_name(actor):
+        return None
+    if word == " EDGE " and after.split() == ["synchronize", "->", "HOST"]:
+        record = EdgeLine(split, actor, "synchronize", -1)
+    elif word == " EDGE " and (m := _EVENT.fullmatch(after)):
+        record = EdgeLine(split, actor, m[1], int(m[2]))
+    elif word == " compute " and (m := _COUNTS.fullmatch(after)):
+        record = Computed(split, actor, int(m[1]), int(m[2]), int(m[3]))
+    elif word == " cpy_async ":
+        tensor, arrow, _ = after.partition(" -> ")
+        reader = tensor.rpartition("@")[2]
+        record = Copied(split, actor, reader) if arrow and "@" in tensor and is_name(reader) else None
+    elif word == " split " and (m := _INPUTS.match(after)):
+        record = SplitMark(split, actor, int(m[1]))
     # Only queues do these things; the host stands there in one edge alone, the wait for an event.
     if record is None or (HOST in (record.actor, getattr(record, "reader", "")) and not _hosts(record)):
         return None

@@ -1,9 +1,8 @@
 """The importer of ggml scheduler sanitizer logs, as the rest of hbtrace sees it.
 
-What it is: which kind of log bytes are, by their content, and the functions for either kind:
-a level-2 log becomes a trace (`events`), a set of pasted RACE blocks a summary (`reports`, `summarize`,
-`summary_text`), and a log with both is checked against its own replay (`cross_check`). What it is not: the
-parsing itself (`ggml_lines`, `ggml_trace`, `ggml_reports`, `ggml_compare`).
+What it is: which kind of log bytes are, by their content, and the functions for either kind: a level-2 log becomes a
+trace (`events`), RACE blocks alone a set of reports (`reports`), and a log with both is checked against its own replay
+(`cross_check`). What it is not: the parsing itself (`ggml_lines`, `ggml_trace`, `ggml_reports`, `ggml_compare`).
 """
 
 from __future__ import annotations
@@ -13,36 +12,26 @@ from typing import Literal
 
 from hbtrace.importers.ggml_compare import cross_check
 from hbtrace.importers.ggml_lines import MARK, Unread, records
-from hbtrace.importers.ggml_reports import (
-    LoggedReport,
-    LoggedReports,
-    ReportReader,
-    is_block_line,
-    reports,
-    summarize,
-    summary_text,
-)
+from hbtrace.importers.ggml_reports import ReportReader, is_block_line, reports
 from hbtrace.importers.ggml_trace import events
+from hbtrace.importers.logged import LoggedReport
 
 __all__ = [
     "LogKind",
-    "LoggedReport",
-    "LoggedReports",
     "cross_check",
     "events",
     "identify",
     "is_line",
     "reports",
     "sniff",
-    "summarize",
-    "summary_text",
 ]
 
 LogKind = Literal["trace", "reports"]
 
 
 def identify(lines: Iterable[bytes]) -> LogKind | None:
-    """What `lines` are: one level-2 line makes a trace, otherwise one RACE block a set of reports.
+    """What `lines` are: one level-2 line makes a trace, otherwise one RACE block, or the sanitizer's own count of them
+    at its end, a set of reports.
 
     Stops at the first level-2 line, so a log that begins with pages of other output can be told too; lines of
     JSON are skipped, for a trace of ours may quote a log in its notes.
@@ -55,7 +44,7 @@ def identify(lines: Iterable[bytes]) -> LogKind | None:
         raced = any(_tells(report) for report in reader.feed(line)) or raced
         if any(not isinstance(record, Unread) for record in records(line)):
             return "trace"
-    raced = any(_tells(report) for report in reader.close()) or raced
+    raced = any(_tells(report) for report in reader.close()) or raced or reader.announced is not None or reader.aborted
     return "reports" if raced else None
 
 
@@ -72,7 +61,8 @@ def sniff(head: bytes) -> LogKind | None:
     """
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return None
-    if MARK not in head.replace(b"\0", b"") and b"RACE (" not in head.replace(b"\0", b""):
+    plain = head.replace(b"\0", b"")
+    if not any(mark in plain for mark in (MARK, b"RACE (", b"ggml-sched-sanitize")):
         return None
     return identify(head.split(b"\n"))
 

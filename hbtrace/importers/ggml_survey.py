@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import IO, Final
 
 from hbtrace.importers.ggml_lines import HOST, AccessLine, Copied, EdgeLine, SanitizerRecord, Unread, records
-from hbtrace.importers.ggml_reports import LoggedReport, ReportReader
+from hbtrace.importers.ggml_reports import ReportReader
+from hbtrace.importers.logged import LoggedReport
 
 SYNCHRONOUS_NAMES: Final = ("CPU", "BLAS", "Accelerate", "ZenDNN", "zDNN", "OpenVINO", "OPENVINO", "VirtGPU")
 """Backends of the tree that have no `synchronize` (August 2026); a device number may follow."""
@@ -97,7 +98,7 @@ def _note_report(facts: LogFacts, report: LoggedReport) -> None:
         facts.asynchronous.add(report.earlier.actor)
     for side in (report.earlier, report.current):
         if side is not None and side.root is not None:
-            key = (report.buffer, side.tensor)
+            key = (report.buffer, side.tensor or "")
             facts.roots[key] = side.root if facts.roots.get(key, side.root) == side.root else None
 
 

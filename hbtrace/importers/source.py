@@ -6,18 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Protocol
 
 from hbtrace import importers
 from hbtrace.errors import TraceError
+from hbtrace.importers import LogFile
+from hbtrace.importers.wrapped import wraps_rows
 from hbtrace.trace.vocabulary import EventRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hbtrace.importers.ggml_sanitize import LoggedReports
+    from hbtrace.importers.logged import LoggedReports
 
-_HEAD = 1 << 16
 _BATCH_ROWS = 1 << 14
 _KEPT_BYTES = 1 << 25
 """Of batches that are kept for another reading; decoding them again would cost more than these."""
@@ -53,11 +55,15 @@ class Source(Protocol):
 class ImportedTrace:
     """A foreign log as a trace: its events in batches."""
 
-    path: str
+    log: LogFile
     kind: str
     rows: int = 0
     dropped_bytes: int = 0
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        return self.log.path
 
     @property
     def partial(self) -> bool:
@@ -68,21 +74,45 @@ class ImportedTrace:
         from hbtrace.trace.rows import batch_from_rows
 
         self.warnings.clear()  # they are told anew whenever it is read
-        for rows in chunks(importers.foreign_events(self.kind, importers.LogFile(self.path), self.warnings)):
+        self.rows = 0
+        for rows in chunks(importers.foreign_events(self.kind, self.log, self.warnings)):
             self.rows += len(rows)
             yield batch_from_rows(rows)
-        self.dropped_bytes = cut_off(self.kind, [self.path], self.warnings)
+        self.dropped_bytes = cut_off(self.kind, [self.log], self.warnings)
 
     def own_reports(self) -> LoggedReports:
         """The RACE blocks in the log itself."""
         from hbtrace.importers.ggml_sanitize import reports
 
-        return reports(importers.LogFile(self.path))
+        return reports(self.log)
 
 
-def cut_off(kind: str, paths: Sequence[str], warnings: list[str]) -> int:
+@dataclass(slots=True)
+class ReportLog:
+    """A log that holds reports of races, or says that there were none, and no accesses beside them: no trace."""
+
+    log: LogFile
+    kind: str
+    rows: int = 0
+    """Lines."""
+    dropped_bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+    partial: bool = False
+
+    @property
+    def path(self) -> str:
+        return self.log.path
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        raise TraceError(
+            f"{self.path}: holds {importers.REPORTS[self.kind]} and no accesses, so nothing can be replayed: `hbtrace"
+            f" triage -v {quote(self.path)}` tells what there is to tell"
+        )
+
+
+def cut_off(kind: str, logs: Sequence[LogFile], warnings: list[str]) -> int:
     """Bytes of last lines that were cut off in their middle; each is warned of, as a trace's is."""
-    dropped = {path: importers.cut_bytes(kind, path) for path in paths}
+    dropped = {log.path: importers.cut_bytes(kind, log) for log in logs}
     warnings += [f"{path}: the last line is cut off: {count} bytes dropped" for path, count in dropped.items() if count]
     return sum(dropped.values())
 
@@ -104,6 +134,8 @@ class Rereadable:
     def __init__(self, source: Source, *, keep: bool = True) -> None:
         from hbtrace.trace.spool import Spool
 
+        if source.kind in importers.REPORTS:
+            source.batches()  # raises: there is nothing to read once, either
         self._source = source
         self._kept: list[pa.RecordBatch] | None = [] if keep else None
         self._spool = None if Path(source.path).is_file() else Spool()
@@ -157,47 +189,40 @@ class Rereadable:
 
 def holds_trace(path: str) -> bool:
     """Whether a file's first bytes are those of a trace, not of a log; what cannot be read is none."""
-    try:
-        if not Path(path).is_file():
-            return False
-        with Path(path).open("rb") as stream:
-            return _shows_trace(stream.read(_HEAD))
-    except (OSError, ValueError):
-        return False
+    log = _log_file(path)
+    return log is not None and _shows_trace(log.head)
 
 
 def _shows_trace(head: bytes) -> bool:
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"ARROW1", b"\xff\xff\xff\xff", b"{", b"PAR1"))
+    begin = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
+    return begin.startswith((b"ARROW1", b"\xff\xff\xff\xff", b"{", b"PAR1")) and not wraps_rows(head)
+
+
+def _log_file(path: str) -> LogFile | None:
+    """A file by its path; None for what cannot be opened: whoever opens it for its events says what is wrong."""
+    try:
+        return LogFile(path) if path != "-" and Path(path).is_file() else None
+    except (OSError, ValueError, TraceError):
+        return None
 
 
 def foreign_kind(path: str) -> str | None:
     """Which foreign log a file is, by its content; None for a trace, or what cannot be read."""
-    try:
-        if path == "-" or not Path(path).is_file():
-            return None
-        with Path(path).open("rb") as stream:
-            head = stream.read(_HEAD)
-    except (OSError, ValueError):  # the reader says what is wrong with it
-        return None
-    if _shows_trace(head):
-        return None
-    return importers.identify_foreign(importers.LogFile(path))
-
-
-def pasted_reports(path: str) -> LoggedReports | None:
-    """The reports of a log that holds nothing but RACE blocks, as people paste them; None for anything else."""
-    if foreign_kind(path) != importers.GGML_REPORTS:
-        return None
-    from hbtrace.importers.ggml_sanitize import reports
-
-    return reports(importers.LogFile(path))
+    log = _log_file(path)
+    return None if log is None or _shows_trace(log.head) else importers.identify_foreign(log)
 
 
 def open_source(path: str) -> Source:
-    """Open a trace, or a log that becomes one. Raises TraceError in one sentence."""
-    kind = foreign_kind(path)
-    if kind is not None:
-        return ImportedTrace(path, kind)
-    from hbtrace.trace.reader import open_trace
+    """Open a trace, or a log that becomes one, or one that holds only reports. Raises TraceError in one sentence."""
+    from hbtrace.trace.reader import open_input, open_trace
 
-    return open_trace(path)
+    log = _log_file(path)
+    piped = log is None
+    if log is None:
+        opened = open_input(path, path)
+        if _shows_trace(opened.peek(importers.HEAD)):
+            return open_trace(path, opened)
+        log = LogFile(path, opened)
+    if not _shows_trace(log.head) and (kind := importers.identify_foreign(log)) is not None:
+        return ReportLog(log, kind) if kind in importers.REPORTS else ImportedTrace(log, kind)
+    return open_trace(path, log.again() if piped else None)

@@ -6,9 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from hbtrace import importers
-from hbtrace.errors import TraceError
-from hbtrace.importers.source import Source, foreign_kind, open_source
+from hbtrace.importers.source import Source, open_source
 from hbtrace.info.contents import Contents
 from hbtrace.info.hazard import Hazard, hazard_in, holds, with_cpu_slots, worst
 from hbtrace.info.records import Queue, Scheduler
@@ -80,14 +78,7 @@ class Info:
 
 def info(path: str) -> Info:
     """What is in a trace (`-` is standard input) or in an imported log. Raises TraceError for what cannot be read."""
-    return info_of(open_contents(path))
-
-
-def open_contents(path: str) -> Source:
-    """As `open_source`, but refuses a log of nothing but reports: there is no trace in it."""
-    if foreign_kind(path) == importers.GGML_REPORTS:
-        raise TraceError(f"{path}: holds pasted race reports and no trace; hbtrace analyze shows them")
-    return open_source(path)
+    return info_of(open_source(path))
 
 
 def info_of(source: Source) -> Info:

@@ -46,7 +46,7 @@ class Access:
 
     @property
     def is_view(self) -> bool:
-        return self.root_id != self.tensor_id
+        return (self.root_id, self.root) != (self.tensor_id, self.tensor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,18 +21,28 @@ if TYPE_CHECKING:
 
 def render(outcome: Outcome, style: Style) -> str:
     """Everything that is printed of one trace."""
-    first, lines = [], summary(outcome.selection, outcome.rows, style.width) + _coverage(outcome)
+    first, lines = [], summary(outcome.selection, _size(outcome), style.width) + _coverage(outcome)
     if outcome.unseen:
         first, lines[0] = [harmless(outcome.unseen)], lines[0].replace("no race in", "no race seen in")
-    return "\n\n".join([*first, *_blocks(outcome.selection, style), "\n".join(lines)]) + "\n"
+    return "\n\n".join([*first, *_blocks(outcome, style), "\n".join(lines)]) + "\n"
 
 
-def _blocks(selection: Selection, style: Style) -> Iterator[str]:
+def _size(outcome: Outcome) -> str:
+    """How much was looked at, and of what if it is no trace."""
+    if outcome.reported:
+        return f"{count(outcome.rows, 'line')}: a log of {outcome.reported}"
+    return count(outcome.rows, "row")
+
+
+def _blocks(outcome: Outcome, style: Style) -> Iterator[str]:
     """The shown reports, one block each, with what they stand for and a ready suppression, if asked for."""
+    selection = outcome.selection
     for report in selection.reports:
         lines = [block(report)]
         if style.verbose:
-            lines += details(report, selection.ids[report.canonical], selection.judged)
+            lines += details(
+                report, selection.ids[report.canonical], selection.judged, reported=bool(outcome.reported)
+            )
         if report.repeats > 1:
             lines.append(f"  ... and {count(report.repeats - 1, 'more report')} of this race")
         if style.suppressions:
@@ -42,6 +52,8 @@ def _blocks(selection: Selection, style: Style) -> Iterator[str]:
 
 def _coverage(outcome: Outcome) -> list[str]:
     """What the verdict is worth, and how much of it hangs on recorded direct writes."""
+    if outcome.reported:
+        return ["", *map(harmless, outcome.remarks)]
     coverage = outcome.coverage
     if coverage is None:
         return []
@@ -49,11 +61,11 @@ def _coverage(outcome: Outcome) -> list[str]:
     return [harmless(line) for line in lines]
 
 
-def summary(selection: Selection, rows: int, width: int | None = None) -> list[str]:
-    """What the reports come to, and what filters and limits left out."""
+def summary(selection: Selection, size: str, width: int | None = None) -> list[str]:
+    """What the reports come to, and what filters and limits left out. size: of what was looked at, in words."""
     reports = count(selection.findings, "report")
     if not selection.races:
-        return [f"no race in {count(rows, 'row')}"]
+        return [f"no race in {size}"]
     lines = []
     if selection.groups:
         groups = selection.groups

@@ -74,7 +74,10 @@ def outcome_object(outcome: Outcome) -> dict[str, Any]:
     """What `analyze` found in one trace."""
     selection = outcome.selection
     return {
-        "trace": {"path": as_text(outcome.path), "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes},
+        "trace": {
+            "path": as_text(outcome.path), "rows": outcome.rows, "dropped_bytes": outcome.dropped_bytes,
+            **({"reported": outcome.reported} if outcome.reported else {}),
+        },
         "races": selection.races,
         "distinct": selection.distinct,
         "shown": selection.shown,

@@ -6,7 +6,7 @@ import re
 from shlex import quote
 from typing import Any, Final
 
-from hbtrace.compare.race_text import short_kind
+from hbtrace.compare.race_text import place, short_kind
 from hbtrace.consequence.sampling import OF_EACH
 from hbtrace.escape import as_text, json_document, page
 from hbtrace.explain.causes import NO_TENSOR, Cause, Window
@@ -94,7 +94,9 @@ def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
     """Everything `triage` prints of a trace. width: of the terminal, if it goes to one."""
     unseen = [*found.unseen, ""] if found.unseen else []
     if not found.races:
-        return page([*unseen, f"no race {'seen ' if unseen else ''}in {count(found.recording.rows, 'row')}"])
+        size = count(found.recording.rows, "line" if found.reported else "row")
+        told = [*unseen, f"no race {'seen ' if unseen else ''}in {size}"]
+        return page([*told, *(["", found.reported] if found.reported else [])])
     lines = [
         *unseen,
         f"{count(len(found.reports), 'report')}, {count(found.shown_distinct, 'distinct race')},"
@@ -114,6 +116,8 @@ def render(found: Triage, *, verbose: bool, width: int | None = None) -> str:
         lines += ["", left_out(found.left_out, found.races, "report")]
     if found.suppressed:
         lines += [*([] if found.left_out else [""]), f"suppressed: {count(found.suppressed, 'report')}"]
+    if found.reported:
+        return page([*lines, "", found.reported])
     if found.causes and found.path != "-":
         first = found.causes[0]
         path = quote(found.path)
@@ -163,7 +167,7 @@ def _open(found: Triage, cause: Cause, width: int | None) -> list[str]:
         (
             found.ids[canonical],
             short_kind(first.kind),
-            f"{first.buffer}[{first.lo}, {first.hi})",
+            place(first),
             _tensors(first.earlier.root, first.current.root),
             str(len(its)),
             few_spans({report.current.ubatch for report in its}),

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hbtrace import importers
 from hbtrace.errors import TraceError
+from hbtrace.importers import LogFile
 from hbtrace.importers.source import chunks, cut_off
 from hbtrace.strata.registration import LOG
 
@@ -45,12 +45,12 @@ class StrataCaptures:
         from hbtrace.trace.rows import batch_from_rows
 
         self.warnings.clear()
-        logs = [importers.LogFile(path) for path in self.paths]
         try:
+            logs = [LogFile(path) for path in self.paths]
             for rows in chunks(events_of(logs, self.settings, self.warnings)):
                 self.rows += len(rows)
                 yield batch_from_rows(rows)
-            self.dropped_bytes = cut_off(LOG, self.paths, self.warnings)
+            self.dropped_bytes = cut_off(LOG, logs, self.warnings)
         except OSError as error:
             raise TraceError(f"{error.filename or self.path}: cannot be read: {error.strerror}") from None
         except CaptureError:  # it names the one that is wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 _CHUNK: Final = 1 << 20
@@ -73,6 +74,19 @@ class Input:
         while self.read(_CHUNK):
             pass
         return self.position - start
+
+    def lines(self) -> Iterator[bytes]:
+        """What is left, cut behind each newline."""
+        parts: list[bytes] = []
+        while block := self.read(_CHUNK):
+            *whole, last = block.split(b"\n")
+            for line in whole:
+                yield b"".join((*parts, line, b"\n")) if parts else line + b"\n"
+                parts = []
+            if last:
+                parts.append(last)
+        if parts:
+            yield b"".join(parts)
 
     def window(self) -> tuple[BinaryIO, int, int] | None:
         """The stream, where the input starts in it, and its size: for reading anywhere. None for a pipe."""

@@ -16,6 +16,7 @@ from hbtrace.errors import TraceError, UsageError
 from hbtrace.trace import vocabulary as v
 from hbtrace.trace.arrow_ipc import ArrowIpc, newer, starts_stream
 from hbtrace.trace.budget import Budget
+from hbtrace.trace.compressed import unpacked
 from hbtrace.trace.conform import WrongTypeError
 from hbtrace.trace.input import Input, size_of
 from hbtrace.trace.jsonl import JsonLines
@@ -23,6 +24,7 @@ from hbtrace.trace.jsontext import Unkept
 from hbtrace.trace.messages import MAGIC
 from hbtrace.trace.rows import rows_from_batch
 from hbtrace.trace.schema import SCHEMA
+from hbtrace.trace.wrong_files import may_be_rows, wrong_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,17 +32,7 @@ if TYPE_CHECKING:
 STOPPED: Final = "stopped before the run ended"
 """In the warning of a trace whose recorder says so."""
 
-_HEAD: Final = 1 << 12
-_KNOWN_OTHERS: Final = {
-    b"PAR1": "a Parquet file",
-    b"FEA1": "a Feather version 1 file",
-    b"\x1f\x8b": "a gzip file: unpack it first",
-    b"\x28\xb5\x2f\xfd": "a zstd file: unpack it first",
-    b"PK\x03\x04": "a zip file",
-    b"\x89PNG": "a PNG picture",
-    b"GGUF": "a model, not the trace of a run",
-    b"[": "a JSON array: a trace has one object a line",
-}
+_HEAD: Final = 1 << 16
 
 
 class Trace:
@@ -51,13 +43,13 @@ class Trace:
     What can seek can be read again and again, standard input or a pipe once. A stream that was handed in is not closed.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
+    def __init__(self, source: str | os.PathLike[str] | BinaryIO, opened: Input | None = None) -> None:
         self._source = source
         self.path = source if isinstance(source, str) else _name(source)
         self._owned = isinstance(source, str | os.PathLike) and self.path != "-"
         self._start = _position(source) if not isinstance(source, str | os.PathLike) else None
-        self._taken = False
-        self._input: Input | None = self._open()
+        self._taken = opened is not None
+        self._input: Input | None = opened or self._open()
         self._reading: Input | None = None
         self.format = self._sniff(self._input)
         self.rows = 0
@@ -146,20 +138,7 @@ class Trace:
         if self._taken and self._start is not None:
             self._source.seek(self._start)  # type: ignore[union-attr]  # a stream: it has a start
         self._taken = True
-        if self.path == "-":
-            if sys.stdin is None:  # started with it closed: `<&-`
-                raise TraceError("-: cannot be read: standard input is closed")
-            return Input(sys.stdin.buffer, None)
-        if not isinstance(self._source, str | os.PathLike):
-            return Input(self._source, size_of(self._source))
-        try:
-            stream = open(self._source, "rb")  # noqa: SIM115 - the Input owns it
-        except OSError as error:
-            hint = f" (one trace at a time: {self.path}/*.arrow)" if isinstance(error, IsADirectoryError) else ""
-            raise TraceError(f"{self.path}: cannot be opened: {error.strerror}{hint}") from None
-        except ValueError as error:  # a NUL in the name
-            raise TraceError(f"{self.path!r}: cannot be opened: {error}") from None
-        return Input(stream, size_of(stream) or None)  # size 0 may be a pipe or a file of /proc
+        return open_input(self._source, self.path)
 
     def _sniff(self, stream: Input) -> str:
         try:
@@ -169,13 +148,12 @@ class Trace:
         if head.startswith(MAGIC):
             return "arrow file"
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
-        if not text or text.startswith(b"{"):
+        if not text or (text.startswith(b"{") and (may_be_rows(text) or wrong_file(head, self.path) is None)):
             return "jsonl"
         if starts_stream(head):
             return "arrow stream"
-        for magic, what in _KNOWN_OTHERS.items():
-            if text.startswith(magic):
-                raise TraceError(f"{self.path}: is no trace but {what}")
+        if found := wrong_file(head, self.path):
+            raise TraceError(f"{self.path}: is no trace but {found.what}: {found.step}")
         raise TraceError(f"{self.path}: is no trace: neither Arrow IPC nor JSON Lines (it begins with {text[:16]!r})")
 
     def _first(self, batch: pa.RecordBatch) -> None:
@@ -203,9 +181,37 @@ _LONGEST_REASON: Final = 200
 """Characters of it in a warning."""
 
 
-def open_trace(source: str | os.PathLike[str] | BinaryIO) -> Trace:
-    """Open a trace by path (`-` is standard input) or from a binary stream. Raises TraceError in one sentence."""
-    return Trace(source)
+def open_trace(source: str | os.PathLike[str] | BinaryIO, opened: Input | None = None) -> Trace:
+    """Open a trace by path (`-` is standard input) or from a binary stream. Raises TraceError in one sentence.
+
+    opened: what was opened of the source already, nothing of it read.
+    """
+    return Trace(source, opened)
+
+
+def open_input(source: str | os.PathLike[str] | BinaryIO, path: str) -> Input:
+    """The bytes of a source, unpacked. path: for what goes wrong. Raises TraceError in one sentence."""
+    try:
+        return unpacked(_packed(source, path), path)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _packed(source: str | os.PathLike[str] | BinaryIO, path: str) -> Input:
+    if path == "-":
+        if sys.stdin is None:  # started with it closed: `<&-`
+            raise TraceError("-: cannot be read: standard input is closed")
+        return Input(sys.stdin.buffer, None)
+    if not isinstance(source, str | os.PathLike):
+        return Input(source, size_of(source))
+    try:
+        stream = open(source, "rb")  # noqa: SIM115 - the Input owns it
+    except OSError as error:
+        hint = f" (one trace at a time: {path}/*.arrow)" if isinstance(error, IsADirectoryError) else ""
+        raise TraceError(f"{path}: cannot be opened: {error.strerror}{hint}") from None
+    except ValueError as error:  # a NUL in the name
+        raise TraceError(f"{path!r}: cannot be opened: {error}") from None
+    return Input(stream, size_of(stream) or None)  # size 0 may be a pipe or a file of /proc
 
 
 def why_stopped(batch: pa.RecordBatch) -> str:

@@ -237,7 +237,7 @@ def test_fail_on_and_exit_zero(hbtrace):
     assert hbtrace("analyze", INTEGRATED, "--fail-on", "new")[0] == 1
 
 
-def test_pasted_reports_are_summarised(hbtrace, tmp_path):
+def test_pasted_reports_are_told_as_reports(hbtrace, tmp_path):
     log = tmp_path / "paste.log"
     log.write_text(
         "ggml-sched-sanitize: RACE (write-after-read) on ROCm_Host[0, 2048)\n"

@@ -94,7 +94,6 @@ REFUSED = [
     (["racy.jsonl", "later.jsonl"], 3, "later.jsonl: "),
     (["racy.jsonl", "meta.jsonl"], 3, "meta.jsonl: nothing to judge: "),
     (["racy.jsonl", "definitions.jsonl"], 3, "definitions.jsonl: nothing to judge: none of its 5 rows"),
-    (["racy.jsonl", "pasted.log"], 3, "pasted.log: holds pasted reports and no trace"),
     (["racy.jsonl", "cut.arrow"], 3, "cut.arrow: is truncated"),
     (["cut.jsonl", "racy.jsonl"], 3, "cut.jsonl: is truncated"),
     (["racy.jsonl", "cut.log"], 3, "cut.log: is truncated"),

@@ -1,4 +1,4 @@
-"""RACE blocks: from logs, from pull requests, whole and in pieces; the summary; and telling logs apart."""
+"""RACE blocks: from logs, from pull requests, whole and in pieces; and telling logs apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from sanitizer_model import program
 
 from hbtrace.importers import GGML_REPORTS, GGML_TRACE, identify_foreign, sniff_foreign
-from hbtrace.importers.ggml_sanitize import LoggedReports, cross_check, reports, summarize, summary_text
+from hbtrace.importers.ggml_sanitize import cross_check, reports
+from hbtrace.importers.logged import LoggedReports
 
 BLOCK = """\
 ggml-sched-sanitize: RACE (write-after-read) on ROCm_Host[0, 2048)
@@ -83,7 +84,6 @@ def test_a_block_cut_at_the_end_is_counted(kept: int) -> None:
     found = read(BLOCK + cut)
     assert [report.complete for report in found] == [True, False]
     assert (found[1].kind, found[1].line) == ("read-after-write", 5)
-    assert summarize(found)["incomplete"] == 1
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
@@ -106,38 +106,6 @@ def test_what_the_log_says_about_itself() -> None:
     assert found.announced == 87
     assert not found.aborted
     assert read(BLOCK + "/src/ggml.c:1: ggml-sched-sanitize: race detected\n").aborted
-
-
-def test_the_summary() -> None:
-    other_slot = VIEW.replace("#l_out-3#1", "#l_out-3#0").replace("ROCm0  ", "ROCm0#4")
-    tail = "ggml-sched-sanitize: 9 race(s) reported\nggml-sched-sanitize: RACE (write-after-read) on X[0, 1)\n"
-    found = read(VIEW + BLOCK + VIEW + other_slot.replace("ROCm0 knows", "ROCm0#4 knows") + tail)
-    assert summary_text("pr.md", found) == """\
-pr.md: a set of reports of the ggml scheduler sanitizer, not a trace.
-This is a summary of what was pasted: nothing was replayed, and whether these are all reports of the run is unknown.
-
-  reports        4
-  access pairs   3
-  distinct races 2
-  tensors        3
-  buffers        2
-  actor pairs    2
-  incomplete     1 (cut off or without their first line; not counted above)
-  the log's own count at exit: 9
-
-  3 x read-after-write on RPC[1.2.3.4:5], first in line 1
-      write Vulkan0  Vulkan0#l_out-3 (cpy_async dst)
-      read  ROCm0    q (compute)
-  1 x write-after-read on ROCm_Host, first in line 5
-      read  ROCm0  inp_tokens (compute)
-      write HOST   inp_tokens (tensor_set)
-"""
-    assert summarize(found)["races"][0]["signature"][3] == "Vulkan0#l_out-3"
-
-
-def test_an_empty_set_has_a_summary_too() -> None:
-    assert summarize([])["distinct"] == 0
-    assert summary_text("x", []).endswith("actor pairs    0\n")
 
 
 def race(clock: int = 415, lo: int = 0, hi: int = 2048, tensor: str = "inp_tokens") -> Any:
@@ -199,7 +167,9 @@ LEVEL2 = b"san [split  -1 -         ] ROCm0      EDGE  synchronize -> HOST\n"
         (b"hello\nworld\n", None),
         (b"san [split\n", None),
         (b'GGML_LOG_DEBUG("san [split %3d %-10s] %-10s %-5s %s[%zu+%zu] %s (%s)\\n",\n', None),
-        (b"ggml-sched-sanitize: 0 race(s) reported\n", None),
+        (b"ggml-sched-sanitize: 0 race(s) reported\n", GGML_REPORTS),
+        (b"x.c:1: ggml-sched-sanitize: race detected\n", GGML_REPORTS),
+        (b"the doc says: N race(s) reported at exit\n", None),
         (BLOCK.encode().splitlines(keepends=True)[0], None),
         (b'{"ev": "meta", "notes": "' + LEVEL2.strip() + b'"}\n', None),
         (b"\xef\xbb\xbf" + b'{"ev": "note", "what": "' + LEVEL2.strip() + b'"}\n', None),

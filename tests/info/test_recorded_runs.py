@@ -68,5 +68,5 @@ def test_a_cut_trace_and_one_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_pasted_reports_are_no_trace() -> None:
-    with pytest.raises(TraceError, match="holds pasted race reports and no trace"):
+    with pytest.raises(TraceError, match="holds reports of the ggml scheduler sanitizer and no accesses"):
         info(str(CASES[0].with_suffix(".txt")))

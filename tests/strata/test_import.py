@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hbtrace.errors import TraceError
-from hbtrace.importers import cut_bytes
+from hbtrace.importers import LogFile, cut_bytes
 from hbtrace.replay.session import analyze_events
 from hbtrace.strata.checks.coverage import coverage
 from hbtrace.strata.checks.grammar import grammar
@@ -315,7 +315,7 @@ TAILS = {"": 0, "0.500 V 0 0 0": 0, "0.500 V 0 0": 11, "DO": 2, "DONE 1 5": 0, f
 @pytest.mark.parametrize("tail", TAILS)
 def test_a_log_that_was_cut_off_in_a_line_is_partial(tmp_path: Path, tail: str) -> None:
     (tmp_path / "run.log").write_text(TRACE + tail)
-    assert cut_bytes(LOG, tmp_path / "run.log") == TAILS[tail]
+    assert cut_bytes(LOG, LogFile(tmp_path / "run.log")) == TAILS[tail]
 
 
 TRACE = "# request p0=4\n0.100 L0 0 2 0\n0.200 F0 0 2 0\n"
