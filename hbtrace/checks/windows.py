@@ -16,11 +16,11 @@ from hbtrace.replay.kernel import Clock
 from hbtrace.replay.program import PIECE, Program
 from hbtrace.trace.vocabulary import COMPUTING, ENDS, HOST_WRITES
 
-WindowNature = Literal["input", "host read", "free", "transfer", "queues"]
+WindowNature = Literal["input", "host_read", "free", "transfer", "queues"]
 
 WINDOWS: Final[dict[WindowNature, str]] = {
     "input": "input write",
-    "host read": "host read",
+    "host_read": "host read",
     "free": "free",
     "transfer": "transfer",
     "queues": "queue pair",
@@ -86,7 +86,7 @@ class Windows:
             elif met:
                 self._count("transfer", space, known, met)
                 if not write:
-                    self._count("host read", space, known, met)
+                    self._count("host_read", space, known, met)
             if write and split == -1 and ev in HOST_WRITES:
                 self._count("input", _ANYWHERE, known, (self._computing,))
 
@@ -119,5 +119,5 @@ class Windows:
 
 
 _ANYWHERE: Final = -1
-_TRANSFERS: Final[dict[WindowNature, bool]] = {"input": False, "host read": False, "transfer": True}
+_TRANSFERS: Final[dict[WindowNature, bool]] = {"input": False, "host_read": False, "transfer": True}
 """Whether the work of a window carries bytes or computes, where that matters."""

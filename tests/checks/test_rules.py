@@ -26,7 +26,7 @@ from tests.checks.traces import (
 def test_every_rule_says_what_it_is() -> None:
     expected = (
         "hazard cpu-split-in-place ring-rotation prepare-missing prepare-twice stale-uid alias-moved memory-reuse"
-        " placement copy-unordered event-order freed-in-flight use-after-free redundant-wait"
+        " placement copy-unordered stale-copy event-order freed-in-flight use-after-free redundant-wait"
     )
     assert [rule.id for rule in SCHEDULER_RULES] == expected.split()
     for rule in SCHEDULER_RULES:

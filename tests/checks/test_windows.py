@@ -29,7 +29,7 @@ UPLOAD: Event = {"ev": "set_async", "backend": 0, "tensor": OTHER, "host_range":
 
 SECOND: dict[str, tuple[Event, Event]] = {
     "input": (KERNEL, {"ev": "tensor_set", "tensor": OTHER}),
-    "host read": (KERNEL, {"ev": "tensor_get", "tensor": B}),
+    "host_read": (KERNEL, {"ev": "tensor_get", "tensor": B}),
     "free": (KERNEL, {"ev": "buffer_free", "buffer": 0}),
     "transfer": (UPLOAD, {"ev": "host_access", "writes": [{"tensor": B}]}),
     "queues": (KERNEL, {"ev": "kernel", "backend": 1, "reads": [{"tensor": B}], "writes": [{"tensor": OTHER}]}),

@@ -263,7 +263,7 @@ def test_a_race_that_only_the_baseline_knows_has_no_report(hbtrace, tmp_path):
 def test_verbose_has_the_id_under_each_block(hbtrace, apart):
     blocks = hbtrace("diff", apart[0], apart[0], "-v")[1].split("RACE (")[1:]
     ident = hbtrace("diff", apart[0], apart[0])[1].split("persisting  ")[1].split()[0]
-    assert [block.split("\n")[4] for block in blocks] == [f"    id       {ident}"]
+    assert [block.split("\n")[5] for block in blocks] == [f"    id       {ident}"]
     clean = write(Path(apart[0]).with_name("c.jsonl"), run("a", waits=True))
     assert "    id  " not in hbtrace("diff", clean, apart[0])[1]
 
