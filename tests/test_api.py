@@ -98,7 +98,7 @@ def test_a_report_has_id_cause_and_text() -> None:
     assert cause in [one.ident for one in hbtrace.triage(INTEGRATED)]
     lines = outcome.text_of(report).split("\n")
     assert [len(lines), lines[0][:24]] == [4, "RACE (write-after-read) "]
-    assert outcome.text_of(report, verbose=True).split("\n")[4] == f"    id       {ident}"
+    assert outcome.text_of(report, verbose=True).split("\n")[5] == f"    id       {ident}"
 
 
 def test_a_report_of_another_run_has_no_id_here() -> None:

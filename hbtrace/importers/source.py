@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from hbtrace.importers.logged import LoggedReports
 
 _BATCH_ROWS = 1 << 14
+_DECIDES = 1 << 15
+"""Bytes that tell a trace from a wrapped log, whose lines hold at most 16 KiB: a pipe may be slow to give more."""
 _KEPT_BYTES = 1 << 25
 """Of batches that are kept for another reading; decoding them again would cost more than these."""
 
@@ -135,7 +137,7 @@ class Rereadable:
         from hbtrace.trace.spool import Spool
 
         if source.kind in importers.REPORTS:
-            source.batches()  # raises: there is nothing to read once, either
+            next(source.batches(), None)  # raises: there is nothing to read once, either
         self._source = source
         self._kept: list[pa.RecordBatch] | None = [] if keep else None
         self._spool = None if Path(source.path).is_file() else Spool()
@@ -220,7 +222,7 @@ def open_source(path: str) -> Source:
     piped = log is None
     if log is None:
         opened = open_input(path, path)
-        if _shows_trace(opened.peek(importers.HEAD)):
+        if _shows_trace(opened.peek(_DECIDES)):
             return open_trace(path, opened)
         log = LogFile(path, opened)
     if not _shows_trace(log.head) and (kind := importers.identify_foreign(log)) is not None:

@@ -157,7 +157,8 @@ def test_exit_codes_are_judged_behind_it(call, tmp_path):
     assert call("analyze", dead, "--only", "dead")[0] == 1
     live = trace(tmp_path, LIVE, name="live.jsonl")
     assert call("analyze", live, "--only", "live")[0] == 1
-    assert call("analyze", live, "--only", "live", "--tensor", "nothing")[0] == 0
+    assert call("analyze", live, "--only", "live", "--tensor", "live_out")[0] == 0
+    assert call("analyze", live, "--only", "live", "--tensor", "nothing")[0] == 2
     assert call("analyze", live, "--only", "lively")[0] == 2
 
 
@@ -168,7 +169,7 @@ def test_a_clean_trace_is_read_once(call, tmp_path, monkeypatch):
     assert call("analyze", clean)[0] == 0
     assert call("analyze", clean, "--only", "live")[0] == 0
     racy = trace(tmp_path, LIVE, name="racy.jsonl")
-    assert call("analyze", racy, "--tensor", "nothing")[0] == 0  # nothing is shown
+    assert call("analyze", racy, "--tensor", "live_out")[0] == 0  # nothing is shown
     assert opened == []
 
 

@@ -33,7 +33,7 @@ def side(events, filters=NOTHING, name="run"):
     reports, session = REPLAYED[id(events)]
     selection = select(reports, filters, 1)
     out = Side([name])
-    out.add(Outcome(name, session.rows, 0, selection, exercise=session.exercise, actors=session.actors), filters)
+    out.add(Outcome(name, session.rows, 0, selection, exercise=session.exercise, actors=session.all_names))
     return out
 
 

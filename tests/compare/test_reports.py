@@ -174,7 +174,7 @@ def test_a_report_is_only_overwritten_by_force(hbtrace):
 def test_a_report_that_fails_keeps_no_other_from_being_written(hbtrace, monkeypatch):
     from hbtrace.cli import reporting
 
-    def check_nothing(path: str, **_: object) -> None:
+    def check_nothing(*_: object, **__: object) -> None:
         pass
 
     monkeypatch.setattr(reporting, "check_output", check_nothing)  # the folder goes while the verb runs

@@ -26,7 +26,7 @@ def verdict(hbtrace, monkeypatch):
     def call():
         code, out, _ = hbtrace("selftest")
         assert out.splitlines()[-1].startswith("the gate does not work" if code else "the gate works")
-        return code, [line[6:].split(" (exit code")[0] for line in out.splitlines() if line.startswith("FAIL")]
+        return code, [line[6:].split(" (exit code")[0] for line in out.splitlines() if line.startswith("FAIL  ")]
 
     return call
 

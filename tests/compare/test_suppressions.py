@@ -190,4 +190,4 @@ def test_a_whole_file_of_blocks(hbtrace, trace, tmp_path):
     assert (code, err, json.loads(out)["suppressed"]) == (0, "", json.loads(out)["races"])
     hbtrace("analyze", trace, "--format", "toml", "-o", made, "-f", "--tensor", "inp_tokens")
     assert [entry.globs["id"] for entry in read(str(made)).entries] == [FIRST]
-    assert hbtrace("analyze", trace, "--format", "toml", "--tensor", "inp_pos", "--split", "9")[:2] == (0, "")
+    assert hbtrace("analyze", trace, "--format", "toml", "--tensor", "inp_pos", "--kind", "raw")[:2] == (0, "")

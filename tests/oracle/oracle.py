@@ -11,6 +11,7 @@ Where the contract can be read in two ways, the reading taken is marked with "Re
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -274,7 +275,7 @@ class Report:
     def text(self) -> str:
         """The report, byte for byte (section 4), with the newline that ends its last line."""
         sides = (self.earlier, self.current)
-        columns = [[side.actor, f"@{side.clock}", f"split {side.split}"] for side in sides]
+        columns = [[_told(side.actor), f"@{side.clock}", f"split {side.split}"] for side in sides]
         widths = [max(len(cell) for cell in pair) for pair in zip(*columns, strict=True)]
         lines = [f"RACE ({self.kind}) on {self.buffer}[{self.lo}, {self.hi})"]
         for side, cells in zip(sides, columns, strict=True):
@@ -282,7 +283,15 @@ class Report:
             lines.append(f"  {side.mode:<5} {padded}{side.shown} ({side.label})")
         missing = f"{self.current.actor} knows {self.earlier.actor}@{self.knows}, needs >={self.needs}"
         lines.append(f"  no happens-before edge: {missing}")
-        return "\n".join(lines) + "\n"
+        return "\n".join(map(_told, lines)) + "\n"
+
+
+def _told(line: str) -> str:
+    """A line with what could steer a terminal or turn the order of text written out (section 10, hostile text)."""
+    steers = {"Cc", "Cs", "Zl", "Zp"}
+    bidi = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    hostile = [unicodedata.category(c) in steers or unicodedata.bidirectional(c) in bidi for c in line]
+    return "".join(ascii(c)[1:-1] if bad else c for c, bad in zip(line, hostile, strict=True))
 
 
 @dataclass
