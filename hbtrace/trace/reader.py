@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 STOPPED: Final = "stopped before the run ended"
 """In the warning of a trace whose recorder says so."""
 
+_FIRST: Final = 1 << 12
+"""Bytes that tell most traces; a pipe may be slow to give more."""
 _HEAD: Final = 1 << 16
 
 
@@ -142,7 +144,9 @@ class Trace:
 
     def _sniff(self, stream: Input) -> str:
         try:
-            head = stream.peek(_HEAD)
+            head = stream.peek(_FIRST)
+            if not (starts_stream(head) or (head.startswith(b"{") and may_be_rows(head))):
+                head = stream.peek(_HEAD)
         except OSError as error:
             raise TraceError(f"{self.path}: cannot be read: {error.strerror}") from None
         if head.startswith(MAGIC):
