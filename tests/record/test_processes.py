@@ -129,7 +129,8 @@ def test_killed_at_any_moment_it_leaves_a_readable_prefix(recorder: Recorder, wh
         events = _comparable(events_of(spools[0]))
         assert events == unkilled[: len(events)]
     if spools:
-        assert hbtrace("analyze", spools[0]).returncode in (0, 1)
+        done = hbtrace("analyze", spools[0])
+        assert done.returncode in (0, 1) or (done.returncode == 3 and ": nothing to judge: " in done.stderr)
 
 
 def test_a_spool_has_a_whole_row_before_it_has_room(recorder: Recorder, whole: Run) -> None:

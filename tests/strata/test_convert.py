@@ -92,7 +92,7 @@ def test_sizes_and_depth(logs: Path) -> None:
         (["r.stderr", "x.jsonl", "--with", "r.stdout"], TraceError, "r.stderr, .*r.stdout: no pipeline trace in this"),
         (["r.trace", "x.jsonl", "--with", "gone"], TraceError, "gone: cannot be opened: no such file"),
         (["-", "x.jsonl", "--with", "r.trace"], UsageError, "name files, not standard input"),
-        (["r.trace", "r.trace.jsonl", "--with", "r.trace.jsonl"], UsageError, "are the same file"),
+        (["r.trace", "r.trace.jsonl", "--with", "r.trace.jsonl"], UsageError, "is what is being read"),
         (["r.trace", "x.jsonl", "--with", "./r.trace"], UsageError, "the same capture is given twice"),
         (["r.trace", "x.jsonl", "--with", "again.trace"], TraceError, "^again.trace: it has a pipeline trace, and so"),
         (["r.trace", "x.jsonl", "--with", "r.trace.jsonl"], TraceError, "^r.trace.jsonl: is a trace already"),

@@ -179,6 +179,14 @@ def judged(rows: list[Event], tmp_path: Path) -> dict[str, str]:
     return {rule: f"{told[rule].status}: {told[rule].note}" for rule in (*TABLE, "copy", "coverage") if rule in told}
 
 
+FOREIGN = [
+    {"ev": "backend", "id": 0, "name": "Q"},
+    {"ev": "buffer", "id": 0, "name": "B", "size": 8},
+    {"ev": "host_access", "reads": [{"buffer": 0}]},
+]
+"""Of another engine."""
+
+
 def test_a_rule_that_met_nothing_holds_nothing(tmp_path: Path) -> None:
     copy = judged(run("copy").events, tmp_path)
     assert copy["R1"] == "not checkable: needs at least one speculative ring commit"
@@ -195,12 +203,12 @@ def test_a_rule_that_met_nothing_holds_nothing(tmp_path: Path) -> None:
     assert {rule for rule, told in ring.items() if told.startswith("not checkable")} == {"T8"}
     logged = judged(list(events(lines(write_logs(run("ring")).mixed))), tmp_path)
     assert logged["T8"].startswith("holds: 5 summary lines")
-    assert not judged([{"ev": "backend", "id": 0, "name": "Q"}], tmp_path)
+    assert not judged(FOREIGN, tmp_path)
 
 
 def test_it_is_no_wording_that_makes_a_rule_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of another engine's trace no rule of Strata says even that it is not checkable; of Strata's all have a say."""
     for rule in STRATA_RULES:
         monkeypatch.setattr(rule, "needs", "other words")
-    assert not judged([{"ev": "backend", "id": 0, "name": "Q"}], tmp_path)
+    assert not judged(FOREIGN, tmp_path)
     assert set(judged(run("ring").events, tmp_path)) == {*TABLE, "copy", "coverage"}
