@@ -690,7 +690,7 @@ def test_a_killed_process_leaves_all_that_it_told(suffix: str, after: int, tmp_p
     rows = [json.loads(line) for line in spool.read_text().splitlines()]
     assert len(rows) - 1 - told[-1] in (0, 1)  # one may have been written and not told
     assert [row["n"] for row in rows[2:]] == list(range(len(rows) - 2))
-    with pytest.raises(hbtrace.TraceError, match=f"none of its {len(rows)} rows makes an access$"):
+    with pytest.raises(hbtrace.TraceError, match=f"none of its {len(rows):,} rows makes an access$"):
         hbtrace.analyze(str(spool), strict=True)
 
 

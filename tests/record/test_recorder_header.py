@@ -352,7 +352,7 @@ def test_a_killed_program_leaves_all_that_it_told(c_program: Path, tmp_path: Pat
     rows = read(spool)
     assert [row["n"] for row in rows[1:]] == list(range(len(rows) - 1))
     assert len(rows) - 2 - told[-1] in (0, 1)  # one may have been written and not told
-    with pytest.raises(hbtrace.TraceError, match=f"none of its {len(rows)} rows makes an access$"):
+    with pytest.raises(hbtrace.TraceError, match=f"none of its {len(rows):,} rows makes an access$"):
         hbtrace.analyze(str(spool), strict=True)
 
 
