@@ -25,8 +25,8 @@ from hbtrace.replay.windows import Windows
 from hbtrace.trace.budget import Budget
 from hbtrace.trace.columns import Run
 from hbtrace.trace.rows import rows_from_batch
-from hbtrace.trace.shapes import shape_of
 from hbtrace.trace.vocabulary import EVENTS, Event
+from hbtrace.trace.wrong_files import wrong_rows
 
 BLIND: Final = "blind"
 """The `note` of a recorder that could not see some calls."""
@@ -117,8 +117,8 @@ class Lowering(Definitions):
         if self.diagnostics.count(diagnostics.SKIPPED):
             return "no `ev`"
         (stranger,) = rows_from_batch(self._columns.batch.slice(row, 1))
-        shape = shape_of(stranger)
-        return f"no `ev`: this is {shape}" if shape else "no `ev`"
+        known = wrong_rows(stranger)
+        return f"no `ev`: this is {known.what}" if known else "no `ev`"
 
     def _note(self, row: int) -> None:
         """A marker. What the recorder could not see is said of every verdict on the run."""

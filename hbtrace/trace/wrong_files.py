@@ -11,6 +11,9 @@ from typing import Final, NamedTuple
 
 import orjson
 
+UNDECODED: Final = "x_undecoded"
+"""The key of a row that stands for such a line, with what can be told of it."""
+
 _BLANK: Final = b" \t\r\n"
 _BOM: Final = b"\xef\xbb\xbf"
 _RECORD: Final = "record the run with `hbtrace record -- COMMAND`"
@@ -27,7 +30,7 @@ class WrongFile(NamedTuple):
 
 class _Known(NamedTuple):
     """How a kind of file is told: by how it begins, by one of `holds` and all of `beside` in its head, by its suffix;
-    its rows, if it is read as JSON Lines, by keys that one of them has."""
+    its rows, if it is read as JSON Lines, by all keys of one of `rows`."""
 
     what: str
     step: str
@@ -35,7 +38,11 @@ class _Known(NamedTuple):
     holds: tuple[bytes, ...] = ()
     beside: tuple[bytes, ...] = ()
     suffixes: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
+    rows: tuple[frozenset[str], ...] = ()
+
+
+def _keys(*rows: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(row.split()) for row in rows)
 
 
 # The order is that of asking: what quotes another kind stands before it.
@@ -48,12 +55,28 @@ _KNOWN: Final = (
     ),
     _Known(
         "a trace of the PyTorch profiler", _NO_MEMORY, holds=(b'"schemaVersion"',), beside=(b'"traceEvents"',),
-        keys=("schemaVersion", "traceEvents"),
+        rows=_keys("schemaVersion traceEvents"),
     ),
-    _Known("a Chrome trace", _NO_MEMORY, holds=(b'"traceEvents"',), keys=("traceEvents",)),
-    _Known("a Chrome trace", _NO_MEMORY, holds=(b'"ph"',), beside=(b'"pid"',), keys=("ph", "pid")),
-    _Known("the log of a container", "it holds no line of the sanitizer: " + _SANITIZE, keys=("log", "stream")),
-    _Known("a log of journald", "it holds no line of the sanitizer: " + _SANITIZE, keys=("MESSAGE", "PRIORITY")),
+    _Known("a Chrome trace", _NO_MEMORY, holds=(b'"traceEvents"',), rows=_keys("traceEvents")),
+    _Known(
+        "a Chrome trace", _NO_MEMORY, holds=(b'"ph"',), beside=(b'"pid"',), rows=_keys("ph name", "ph ts", "ph pid")
+    ),
+    _Known("an export of Nsight Systems", _NO_MEMORY, rows=_keys("CudaEvent", "TraceProcessEvent")),
+    _Known("the log of a container", f"it holds no line of the sanitizer: {_SANITIZE}", rows=_keys("log stream")),
+    _Known(
+        "a log of journald", f"it holds no line of the sanitizer: {_SANITIZE}",
+        rows=_keys("MESSAGE PRIORITY", "MESSAGE __REALTIME_TIMESTAMP"),
+    ),
+    _Known("an OpenTelemetry trace", _NO_MEMORY, rows=_keys("resourceSpans")),
+    _Known("a SARIF file", "give the trace that it was made of", rows=_keys("$schema runs")),
+    _Known(
+        "a result of `hbtrace analyze`", "give the trace that it was made of",
+        rows=_keys("signature earlier current", "format reports"),
+    ),
+    _Known(
+        "a line whose strings cannot be decoded", "it was written by a program that cuts text between bytes",
+        rows=_keys(UNDECODED),
+    ),
     _Known(
         "the output of compute-sanitizer", f"it looks inside kernels, hbtrace between queues: {_RECORD}",
         holds=(b"========= COMPUTE-SANITIZER", b"========= ERROR SUMMARY"),
@@ -110,7 +133,7 @@ def wrong_file(head: bytes, path: str = "") -> WrongFile | None:
 def wrong_rows(keys: Iterable[str]) -> WrongFile | None:
     """What rows without `ev` are, by the keys of one of them, None if nobody knows."""
     present = set(keys)
-    found = (known for known in _KNOWN if known.keys and present.issuperset(known.keys))
+    found = (known for known in _KNOWN if any(keys <= present for keys in known.rows))
     return next((WrongFile(known.what, known.step) for known in found), None)
 
 

@@ -83,7 +83,7 @@ NOTHING: dict[str, tuple[list[Row], str]] = {
     ),
     "torch": (
         [{"schemaVersion": 1, "deviceProperties": [], "traceEvents": CHROME}],
-        "its one row makes no access; 1 skipped (first in row 0: no `ev`: this is a trace of the torch profiler)",
+        "its one row makes no access; 1 skipped (first in row 0: no `ev`: this is a trace of the PyTorch profiler)",
     ),
     "nsys": (
         [{"Type": 79, "CudaEvent": {"startNs": "1"}}] * 2,
