@@ -3,6 +3,7 @@
 What it is: the printf shapes of the pipeline trace, the state hashes, the timing and calibration lines, engagement and
 refusal, the switch echo and the stdout protocol, blind to what stands in front (time stamps, container prefixes) and to
 line endings. What it is not: it knows no request; `reading` puts records together. Sources: `hbtrace docs strata`.
+Expressions are linear in the line: what repeats in one begins where nothing of it can have begun before.
 """
 
 from __future__ import annotations
@@ -96,8 +97,7 @@ _TIMING: Final = re.compile(
     r" (\d+) rolled back, (\d+) below the gate \(theta ([^)]*)\)"
 )
 _START: Final = re.compile(r"--pipeline-windows (\d+): (two verifiers per stage.*)$")
-_OFF: Final = re.compile(r"(\S[^:]*) is off: (.*)$")
-_SERIAL: Final = re.compile(r"a request with (.*) decodes serially")
+_SERIAL: Final = ("a request with ", " decodes serially")
 _SWITCH: Final = re.compile(r"strata pipeline switch: (.*)$")
 _PHRASE: Final = "GDN snapshot ring"
 _RING: Final = re.compile(rf"{_PHRASE}\b(.*)$")
@@ -110,14 +110,15 @@ _REFUSED: Final = re.compile(
     r"|STRATA_(?:QFUSE|FUSE_CONVAB|COMMIT_BATCH|GDN_SPLIT|GDN_COMMIT_SPLIT|DBG_GDN))\b", re.IGNORECASE,
 )  # fmt: skip
 _SAYS_ON: Final = re.compile(r"[ :,]*(?:is )?(?:on|engaged|enabled|active|in use)\b", re.IGNORECASE)
-_NO_COPY: Final = re.compile(r",? *\b(?:no copy(?: is (?:kept|made|taken))?|without a copy)\b")
+_NO_COPY: Final = re.compile(r",? {0,4}\b(?:no copy(?: is (?:kept|made|taken))?|without a copy)\b")
 _SAID: Final = re.compile(r"(T|DONE|ERR|RESUME|PP|REUSED)(?: (.*))?$")
 _NOBODY_ELSES: Final = re.compile(
-    r"# request p0=-?\d+$|\d+\.\d{3} (?:[LF]\d{1,9}|V|U|CL|CE|CD|CT|EA) -?\d+ -?\d+ -?\d+$"
+    r"# request p0=-?\d+$|(?<!\d)\d+\.\d{3} (?:[LF]\d{1,9}|V|U|CL|CE|CD|CT|EA) -?\d+ -?\d+ -?\d+$"
     r"|strata (?:serve|pipeline): |STATE_HASH|DONE \d+ \d+ \d+\.\d+ \d+\.\d+ \w+ -?\d+ -?\d+ -?\d+\b"
 )
 _MOST_PREFIXES: Final = 8
-_PAIR: Final = re.compile(r"(\w+)=(\S+)")
+_LONGEST_PREFIX: Final = 200
+_PAIR: Final = re.compile(r"\b(\w+)=(\S+)")
 _HEX4: Final = re.compile(r"\b[0-9a-f]{4}\b")
 
 
@@ -172,7 +173,7 @@ def prefixes(lines: Iterable[bytes]) -> list[re.Pattern[str]]:
         if match := _NOBODY_ELSES.search(text):
             if not match.start() and not found:
                 return []
-            if match.start():
+            if 0 < match.start() <= _LONGEST_PREFIX:
                 found[re.sub(r"\d+", r"\\d+", re.escape(text[: match.start()]))] = None
             if len(found) == _MOST_PREFIXES:
                 break
@@ -222,12 +223,14 @@ def _told(text: str) -> LogRecord | None:
         return ToldLine("start", text, {"windows": str(number(match[1])), **said})
     if ring is not None:
         return ToldLine(_ring(text), text, {"why": ring[1].strip(" :,.")})
-    if match := _SERIAL.search(text):
-        return ToldLine("serial", text, {"why": match[1]})
+    begin, end = text.find(_SERIAL[0]), text.rfind(_SERIAL[1])
+    if 0 <= begin <= end - len(_SERIAL[0]):
+        return ToldLine("serial", text, {"why": text[begin + len(_SERIAL[0]) : end]})
     if "strata pipeline" in text or "--pipeline-windows" in text:
         for what in ("classes", "calibration"):
             if what in text:
                 return ToldLine(what, text)
-        if match := _OFF.search(text):
-            return ToldLine("off", text, {"why": match[2]})
+        what, is_off, why = text.partition(" is off: ")
+        if is_off and what.rpartition(":")[2].strip():
+            return ToldLine("off", text, {"why": why})
     return None
