@@ -1,6 +1,6 @@
 """Other programs' logs: told by their content, and made into events.
 
-What it is: the kinds of logs, those of the ggml scheduler sanitizer and those of registered engines; what reads them is
+What it is: the kinds of logs, those of sanitizers and those of registered engines; what reads them is
 imported only when needed. What it is not: a reader of traces (`hbtrace.trace`). A format that can only be summarised
 has no events.
 """
@@ -23,6 +23,8 @@ from hbtrace.trace.vocabulary import EventRow
 
 GGML_TRACE: Final = "ggml-sanitizer-trace"
 GGML_REPORTS: Final = "ggml-sanitizer-reports"
+CSAN: Final = "csan-reports"
+SYNCVAL: Final = "syncval-reports"
 
 HEAD: Final = 1 << 16
 """Bytes by which a file is told."""
@@ -31,7 +33,11 @@ _BLOCK: Final = 1 << 20
 _LONGEST_LINE: Final = 1 << 16
 """No line of a known format is longer."""
 
-REPORTS: Final = {GGML_REPORTS: "reports of the ggml scheduler sanitizer"}
+REPORTS: Final = {
+    GGML_REPORTS: "reports of the ggml scheduler sanitizer",
+    CSAN: "reports of PyTorch's CUDA sanitizer",
+    SYNCVAL: "hazards of Vulkan's synchronization validation",
+}
 """Kinds of logs that hold only reports, in words."""
 
 _GGML: Final = {"trace": GGML_TRACE, "reports": GGML_REPORTS}
@@ -94,7 +100,7 @@ def _kept(opened: Input) -> BinaryIO:
 
 def cut_bytes(kind: str, log: LogFile) -> int:
     """Bytes of a last line without newline that is no line of the format: the log was cut off there."""
-    line = log.unended
+    line = log.unended if kind not in (CSAN, SYNCVAL) else b""  # a report of theirs ends as it likes
     if not line.strip(b"\0 \t\r"):  # a newline of UTF-16 is two bytes
         return 0
     from hbtrace.importers import ggml_sanitize
@@ -119,7 +125,17 @@ def identify_foreign(lines: Iterable[bytes]) -> str | None:
     kind = ggml_sanitize.identify(lines)
     if kind:
         return _GGML[kind]
-    return next((engine.log for engine in engines() if engine.identify(lines)), None)
+    return next((engine.log for engine in engines() if engine.identify(lines)), None) or _other_reports(lines)
+
+
+def _other_reports(lines: Iterable[bytes]) -> str | None:
+    """Whose reports these are, if a whole one of another program is among them."""
+    from hbtrace.importers import csan, syncval
+
+    for kind, program in ((CSAN, csan), (SYNCVAL, syncval)):
+        if any(map(program.is_head, lines)) and any(report.complete for report in program.reports(lines)):
+            return kind
+    return None
 
 
 def foreign_events(kind: str, lines: Iterable[bytes], warnings: list[str]) -> Iterator[EventRow]:
@@ -141,6 +157,7 @@ def foreign_events(kind: str, lines: Iterable[bytes], warnings: list[str]) -> It
 
 def foreign_reports(kind: str, lines: Iterable[bytes]) -> LoggedReports:
     """The reports of a log whose kind is one of `REPORTS`."""
-    from hbtrace.importers import ggml_sanitize
+    from hbtrace.importers import csan, ggml_sanitize, syncval
 
-    return ggml_sanitize.reports(lines)
+    reader = {CSAN: csan.reports, SYNCVAL: syncval.reports}.get(kind, ggml_sanitize.reports)
+    return reader(lines)
