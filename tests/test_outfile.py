@@ -132,7 +132,11 @@ def test_a_signal_leaves_nothing(verb: str, number: signal.Signals, code: int, t
     assert [path.suffix for path in tmp_path.iterdir()] == [".part"]
     process.send_signal(number)
     process.stdin.close()
-    assert (process.wait(60), os.listdir(tmp_path)) == (code, [])
+    assert process.wait(60) == code
+    # A reading that Ctrl-C ends leaves what it found; whether the signal met the reading or came before is a race.
+    left = {"out.arrow"} if number == signal.SIGINT and verb.startswith("analyze") else set()
+    assert set(os.listdir(tmp_path)) <= left
+    assert all("RACE (" in (tmp_path / name).read_text() for name in os.listdir(tmp_path))
 
 
 STRAIGHT = [f"analyze {SEED} --format json", f"baseline write {SEED}", f"minimize {SEED} R-4ea695"]
