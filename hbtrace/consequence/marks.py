@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
+from hbtrace.consequence.work import Work
 from hbtrace.replay.kernel import Clock
 
 
@@ -26,11 +27,14 @@ class Mark(NamedTuple):
 
 
 class Marks:
-    """The marks of one space: disjoint segments in order."""
+    """The marks of one space: disjoint segments in order. work: what going over them is counted in; sources: how many
+    its marks tell apart."""
 
-    __slots__ = ("_ends", "_marks", "_starts")
+    __slots__ = ("_ends", "_marks", "_sources", "_starts", "_work")
 
-    def __init__(self) -> None:
+    def __init__(self, work: Work, sources: int) -> None:
+        self._work = work
+        self._sources = sources
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._marks: list[Mark] = []
@@ -41,7 +45,9 @@ class Marks:
     def _span(self, lo: int, hi: int) -> tuple[int, int]:
         """Which segments meet [lo, hi)."""
         first = bisect_right(self._ends, lo)
-        return first, max(first, bisect_left(self._starts, hi))
+        last = max(first, bisect_left(self._starts, hi))
+        self._work.spend(1 + last - first, self._sources)
+        return first, last
 
     def read(self, lo: int, hi: int) -> tuple[int, int]:
         """(sure, maybe) of all that is marked in [lo, hi)."""
@@ -81,6 +87,7 @@ class Marks:
 
     def forget(self, decided: int) -> None:
         """Drop the bits of sources that are judged, and segments that have no other."""
+        self._work.spend(len(self._marks), self._sources)
         kept = [
             (start, end, Mark(mark.sure & ~decided, mark.maybe & ~decided, mark.writers))
             for start, end, mark in zip(self._starts, self._ends, self._marks, strict=True)
@@ -96,6 +103,7 @@ class Marks:
 
     def all(self) -> tuple[int, int]:
         """(sure, maybe) of the whole space."""
+        self._work.spend(len(self._marks), self._sources)
         sure = maybe = 0
         for mark in self._marks:
             sure |= mark.sure

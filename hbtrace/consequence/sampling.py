@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hbtrace.consequence.taint import FREED, Consequence, Verdict, judge, judge_races, worst
+from hbtrace.consequence.taint import FREED, UNLOOKED, Consequence, Verdict, judge, judge_races, worst
 from hbtrace.races.natures import cause_of
 from hbtrace.replay.recording import Pair, Recording, pair_of
 from hbtrace.replay.reports import Report, Signature
@@ -101,12 +101,16 @@ class Judged:
 
     def sentences(self) -> list[str]:
         """What a reader must know of reports that were not judged."""
+        given_up = sum(found is UNLOOKED for found in self.by_pair.values())
+        told = []
+        if given_up:
+            told.append(f"{given_up:,} reports are of unknown effect because judging all of them would cost too much")
         if not self.left:
-            return []
-        told = [
+            return told
+        told.append(
             f"{sampled(len(self.by_pair), self.left + len(self.by_pair))}: of the other reports what all reports of a"
             " distinct race together come to stands"
-        ]
+        )
         if self.beyond:
             told.append(
                 f"{self.beyond:,} reports were not judged at all, only the first {MOST_TOGETHER:,} are: their distinct"

@@ -5,10 +5,16 @@ One by one, or those of the same reports together: then a race with many victims
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
 
 from hbtrace.consequence.victims import Memory, Reads, Site, Victims
+
+_FEW_BITS: Final = 256
+"""Of more, taking one at a time costs the square of their number."""
 
 
 @dataclass(slots=True)
@@ -40,8 +46,8 @@ def each(victims: list[Victims]) -> Sources:
     """A bit for every source."""
     out = Sources()
     covered: dict[int, tuple[Reads, int, int]] = {}
-    for its in victims:
-        for reads, first, last in its.reads:
+    for shared in {id(its.reads): its.reads for its in victims}.values():
+        for reads, first, last in shared:
             _, low, high = covered.get(id(reads), (reads, first, last))
             covered[id(reads)] = reads, min(low, first), max(high, last)
     own = (its.own for its in victims if its.own is not None)
@@ -107,9 +113,15 @@ def _turns(by_label: dict[int, list[tuple[int, int]]]) -> dict[int, int]:
     return turns
 
 
-def ones(bits: int) -> Iterator[int]:
-    """The places of the bits that are set."""
+def ones(bits: int) -> Iterable[int]:
+    """The places of the bits that are set, in order."""
+    if bits.bit_length() > _FEW_BITS:
+        octets = np.frombuffer(bits.to_bytes(bits.bit_length() // 8 + 1, "little"), dtype=np.uint8)
+        places: list[int] = np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
+        return places
+    found = []
     while bits:
         low = bits & -bits
-        yield low.bit_length() - 1
+        found.append(low.bit_length() - 1)
         bits ^= low
+    return found

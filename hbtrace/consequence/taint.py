@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow as pa
 from hbtrace.consequence.marks import Mark, Marks
 from hbtrace.consequence.sources import each, ones, together
 from hbtrace.consequence.victims import Finder, Reads, Victims
+from hbtrace.consequence.work import Work
 from hbtrace.replay.kernel import Clock
 from hbtrace.replay.program import END, HOST, PIECE, QUEUE, STEP, Program
 from hbtrace.replay.recording import Pair, Recording, pair_of, record
@@ -42,6 +44,7 @@ class Consequence:
 
 DEAD: Final = Consequence("dead", "all that it can change is overwritten before anybody reads it")
 FREED: Final = Consequence("live", "its memory is freed while it may still be used: the bytes are somebody else's then")
+UNLOOKED: Final = Consequence("unknown", "judging so many races costs too much: this one was given up")
 DOUBTFUL: Final = Consequence("unknown", "an approximate range decides whether what it changes is read")
 
 
@@ -77,8 +80,8 @@ def judge(
     reports = recording.reports if reports is None else reports
     if not reports:
         return {}
-    victims = Finder(recording, reports).find()
-    flow = _Flow(recording, victims)
+    victims = Finder(recording, reports, work := Work()).find()
+    flow = _Flow(recording, victims, work)
     flow.run()
     return {
         pair_of(report): FREED if report.ends else flow.verdict(report, its, partial=partial)
@@ -96,8 +99,8 @@ def judge_races(
     `judge`, so that the two can differ where they look at other reports; a race called dead is dead by itself.
     """
     labels = {key: label for label, key in enumerate(dict.fromkeys((r.canonical, r.approx) for r in reports))}
-    victims = Finder(recording, reports).find()
-    flow = _Flow(recording, victims, [labels[report.canonical, report.approx] for report in reports])
+    victims = Finder(recording, reports, work := Work()).find()
+    flow = _Flow(recording, victims, work, [labels[report.canonical, report.approx] for report in reports])
     flow.run()
     told: dict[Signature, list[Verdict]] = {}
     for (canonical, approx), label in labels.items():
@@ -116,7 +119,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 def trail(recording: Recording, report: Report) -> Trail:
     """How far one report's values spread."""
-    flow = _Flow(recording, Finder(recording, [report]).find())
+    flow = _Flow(recording, Finder(recording, [report], work := Work()).find(), work)
     flow.run()
     return Trail(flow.trail, flow.doubt)
 
@@ -132,8 +135,11 @@ class _Node:
 class _Flow:
     """Carries marks over the program. labels: of each report a number, and sources of the same labels share a mark."""
 
-    def __init__(self, recording: Recording, victims: list[Victims], labels: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, recording: Recording, victims: list[Victims], work: Work, labels: Sequence[int] | None = None
+    ) -> None:
         self._recording = recording
+        self._work = work
         self._sources = each(victims) if labels is None else together(victims, labels)
         self._read_spaces = _read_spaces(recording)
         self._rows = {row for row, _ in (*self._sources.bits, *self._sources.memories)}
@@ -144,6 +150,7 @@ class _Flow:
         self._maybe = 0
         self._untold = 0
         self._summaries: dict[int, list[tuple[list[int], list[int]]]] = {}
+        self._of_slices: dict[tuple[int, int], list[int]] = {}
         self.trail: list[tuple[int, int]] = []
         """(row, bytes marked after it), wherever that changed; kept for a single report only."""
         self.doubt = END_OF_TRACE
@@ -151,7 +158,7 @@ class _Flow:
         self._told = len(victims) == 1
 
     def run(self) -> None:
-        """Over the whole program, or until every source is known to be live."""
+        """Over the whole program, or until every source is known to be live, or the work is gone."""
         table: dict[int, list[_Node]] = {}
         for program, order in zip(self._recording.programs, self._recording.orders, strict=True):
             _load(table, program)
@@ -163,6 +170,8 @@ class _Flow:
                     self._marks.pop(actor, None)
                 elif self._marks or row in self._rows:
                     self._visit(op == HOST, table[footprint], (actor, order.whole(at, actor)), row)
+                if self._work.gone:
+                    return
             if not self._open:
                 return
         for marks in list(self._marks.values()):
@@ -171,6 +180,7 @@ class _Flow:
             self._reach(sure, 0, END_OF_TRACE)
 
     def _visit(self, host: bool, nodes: list[_Node], who: tuple[int, Clock], row: int) -> None:
+        self._work.spend(len(nodes))
         for node in nodes:
             sure, maybe = self._seen(node, row)
             ev = self._recording.events[row]
@@ -219,7 +229,7 @@ class _Flow:
         if marks is None:
             if new is None and (row, number) not in self._sources.memories:
                 return
-            marks = self._marks[space] = Marks()
+            marks = self._marks[space] = Marks(self._work, self._sources.count)
         marks.write(lo, hi, new, who[1], surely=not approx)
         for bit, memory in self._sources.memories.get((row, number), ()):
             if memory.space == space and self._open >> bit & 1:
@@ -261,14 +271,21 @@ class _Flow:
 
     def verdict(self, report: Report, its: Victims, *, partial: bool) -> Consequence:
         """The consequence of a report, from its victims."""
-        doubtful, untold = (dict.fromkeys(ones(bits), 0) for bits in (self._maybe, self._untold))
         return self._come_to(
             [row for row in (*self._of_reads(its, 0), *self._of_bits(its, self._live_rows)) if row is not None],
-            any(row is not None for row in (*self._of_reads(its, 1), *self._of_bits(its, doubtful))),
-            any(row is not None for row in (*self._of_reads(its, 2), *self._of_bits(its, untold))),
+            any(row is not None for row in (*self._of_reads(its, 1), *self._of_bits(its, self._doubtful_rows))),
+            any(row is not None for row in (*self._of_reads(its, 2), *self._of_bits(its, self._untold_rows))),
             approx=report.approx,
             partial=partial,
         )
+
+    @cached_property
+    def _doubtful_rows(self) -> dict[int, int]:
+        return dict.fromkeys(ones(self._maybe), 0)
+
+    @cached_property
+    def _untold_rows(self) -> dict[int, int]:
+        return dict.fromkeys(ones(self._untold), 0)
 
     def verdict_of(self, label: int, *, approx: bool, partial: bool) -> Consequence:
         """The consequence of all reports of a label together. approx: theirs."""
@@ -289,6 +306,8 @@ class _Flow:
             if partial:
                 return Consequence("unknown", "what it changes was in memory where the trace is cut")
             return Consequence("live", "what it changes is in memory at the end of the trace")
+        if self._work.gone:
+            return UNLOOKED
         if doubtful:
             return DOUBTFUL
         if untold:
@@ -302,14 +321,17 @@ class _Flow:
         bits += [self._sources.memory_bits[id(its.memory)]] if its.memory is not None else []
         return [rows.get(bit) for bit in bits if bit is not None]
 
-    def _of_reads(self, its: Victims, which: int) -> list[int | None]:
+    def _of_reads(self, its: Victims, which: int) -> list[int]:
         """Of each slice of reads the value of its first judged source: by bisection, long slices cost nothing."""
-        found: list[int | None] = []
-        for reads, first, last in its.reads:
-            places, values = self._summary(reads)[which]
-            at = bisect_left(places, first)
-            found.append(values[at] if at < len(places) and places[at] < last else None)
-        return found
+        key = id(its.reads), which
+        if key not in self._of_slices:
+            found: list[int | None] = []
+            for reads, first, last in its.reads:
+                places, values = self._summary(reads)[which]
+                at = bisect_left(places, first)
+                found.append(values[at] if at < len(places) and places[at] < last else None)
+            self._of_slices[key] = [value for value in found if value is not None]
+        return self._of_slices[key]
 
     def _summary(self, reads: Reads) -> list[tuple[list[int], list[int]]]:
         """(places, values) of live reads with their rows, of doubtful ones, and of those whose use is not told."""
@@ -317,8 +339,8 @@ class _Flow:
         if found is None:
             bits = [self._sources.bits.get(site, -1) for site in reads.sites]
             live = [(k, self._live_rows[bit]) for k, bit in enumerate(bits) if bit in self._live_rows]
-            doubt = [k for k, bit in enumerate(bits) if bit >= 0 and self._maybe >> bit & 1]
-            untold = [k for k, bit in enumerate(bits) if bit >= 0 and self._untold >> bit & 1]
+            doubt = [k for k, bit in enumerate(bits) if bit in self._doubtful_rows]
+            untold = [k for k, bit in enumerate(bits) if bit in self._untold_rows]
             found = [
                 ([k for k, _ in live], [row for _, row in live]), (doubt, [0] * len(doubt)),
                 (untold, [0] * len(untold)),

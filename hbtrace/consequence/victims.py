@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hbtrace.consequence.work import Work
 from hbtrace.replay.kernel import Clock
 from hbtrace.replay.program import HOST, QUEUE, STEP, Piece, Program
 from hbtrace.replay.recording import Recording
@@ -42,7 +43,8 @@ class Memory:
 
 @dataclass(slots=True)
 class Victims:
-    """reads: slices of read lists. own: the current access itself, a read. memory: what two writes left."""
+    """reads: slices of read lists, shared by reports that have the same. own: the current access itself, a read.
+    memory: what two writes left."""
 
     reads: list[tuple[Reads, int, int]] = field(default_factory=list)
     own: Site | None = None
@@ -54,10 +56,14 @@ Stretch = tuple[int, int, int]
 
 
 class Finder:
-    """Goes over a recording once and finds the victims of each report, in the order of `reports`."""
+    """Goes over a recording once and finds the victims of each report, in the order of `reports`.
 
-    def __init__(self, recording: Recording, reports: list[Report]) -> None:
+    Where the work is gone it has not found all of them.
+    """
+
+    def __init__(self, recording: Recording, reports: list[Report], work: Work | None = None) -> None:
         self._recording = recording
+        self._work = work or Work()
         self._reports = reports
         self._by_site: dict[Site, list[int]] = {}
         for index, report in enumerate(reports):
@@ -65,7 +71,9 @@ class Finder:
         self.victims = [Victims() for _ in reports]
         self.spaces = [-1] * len(reports)
         self._stretches: dict[int, list[tuple[int, int]]] = {}
-        self._lists: dict[tuple[Stretch, int], Reads] = {}
+        self._lists: dict[Stretch, dict[int, Reads]] = {}
+        """By stretch and actor."""
+        self._newest: tuple[tuple[int, int, Stretch], list[tuple[Reads, int, int]]] = (-1, -1, (-1, 0, 0)), []
 
     def find(self) -> list[Victims]:
         self._locate()
@@ -73,7 +81,7 @@ class Finder:
         table: dict[int, list[tuple[int, bool, Stretch]]] = {}
         last = max((row for row, _ in self._by_site), default=-1)
         for program, order in zip(self._recording.programs, self._recording.orders, strict=True):
-            if program.first_row > last:
+            if program.first_row > last or self._work.gone:
                 break
             self._load(table, program)
             code = np.asarray(program.code, dtype=np.int64).reshape(-1, STEP)
@@ -137,12 +145,13 @@ class Finder:
         return spans[first : max(first, bisect_left(spans, hi, key=lambda span: span[0]))]
 
     def _visit(self, met: list[tuple[int, bool, Stretch]], actor: int, known: Clock, tick: int, row: int) -> None:
+        self._work.spend(len(met))
         for access, write, stretch in met:
             for index in self._by_site.get((row, access), ()):
                 if self._in(index, stretch):
                     self._judge(index, write, stretch, (actor, tick), known)
             if not write:
-                reads = self._lists.setdefault((stretch, actor), Reads())
+                reads = self._lists.setdefault(stretch, {}).setdefault(actor, Reads())
                 reads.clocks.append(tick)
                 reads.sites.append((row, access))
 
@@ -155,15 +164,24 @@ class Finder:
         if not write:
             victims.own = (report.current.row, report.current.access)
             return
-        for other in range(len(self._recording.actors)):
-            reads = self._lists.get((stretch, other))
-            if other == epoch[0] or reads is None:
-                continue
-            first = bisect_right(reads.clocks, known.get(other, 0))
-            if first < len(reads.clocks):
-                victims.reads.append((reads, first, len(reads.clocks)))
+        if self._work.gone:
+            return
+        self._work.spend(len(self._lists.get(stretch, ())))
+        key = report.current.row, report.current.access, stretch
+        if self._newest[0] != key:  # all races of an access with one stretch have the same
+            self._newest = key, self._unknown(stretch, epoch[0], known)
+        victims.reads = [*victims.reads, *self._newest[1]] if victims.reads else self._newest[1]
         if report.kind == "write-after-write":
             earlier = self._recording.actors.index(report.earlier.actor)
             writers = frozenset({epoch, (earlier, report.earlier.clock)})
             site = report.current.row, report.current.access
             victims.memory = Memory(site, stretch[0], report.lo, report.hi, writers)
+
+    def _unknown(self, stretch: Stretch, actor: int, known: Clock) -> list[tuple[Reads, int, int]]:
+        """The reads of others that somebody with this knowledge does not know."""
+        found = []
+        for other, reads in self._lists.get(stretch, {}).items():
+            first = bisect_right(reads.clocks, known.get(other, 0))
+            if other != actor and first < len(reads.clocks):
+                found.append((reads, first, len(reads.clocks)))
+        return found

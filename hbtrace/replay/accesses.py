@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from hbtrace.replay import diagnostics
@@ -30,6 +31,8 @@ _HIGHEST: Final = 2**63 - 1
 _TEMPLATE_COST: Final = 8
 """What a template with a footprint weighs beside its pieces."""
 
+_FOLLOWED_AT_ONCE: Final = 1 << 18
+"""Links from views to their roots after which a program ends, to be weighed."""
 _FOOTPRINT_BUDGET: Final = 1 << 19
 """Pieces kept in interned footprints before all are forgotten and made again on demand."""
 
@@ -131,7 +134,10 @@ class Accesses:
         self.followed = 0
         self._pieces = 0
         self.full = False
-        """Whether the footprints given out are more than is to be kept: then a program should end here."""
+        """Whether the footprints given out are more than is to be kept."""
+        self.due = False
+        """Whether a program should end here: it is full, or what it cost is to be weighed."""
+        self._weighed = 0
         self._templates: list[Template] = []
         self._noted: set[tuple[int, bool]] = set()
         """Roots, and whether it is a write, of which `meets` has nothing more to say."""
@@ -226,6 +232,7 @@ class Accesses:
     def take_program(self) -> Program:
         """The program so far; a new one begins."""
         program, self.program = self.program, Program()
+        self.due, self._weighed = False, self.followed
         if self.full:
             self.program.forget_footprints = True
             self._footprints = self._pieces = 0
@@ -416,13 +423,14 @@ class Accesses:
 
     def _name_roots(self, ident: int, out: Resolved) -> None:
         """A view's root counts as used where the view's bytes are."""
-        seen = {ident}
+        seen = {ident: None}
         while (tensor := self.tensors.get(ident)) is not None and (ident := tensor.view_of) != -1:
             if ident in seen:
-                return
-            seen.add(ident)
-            self.followed += 1
-            out.needs += (2 * ident,)
+                break
+            seen[ident] = None
+        self.followed += len(seen) - 1
+        self.due |= self.followed - self._weighed > _FOLLOWED_AT_ONCE
+        out.needs += tuple(2 * link for link in islice(seen, 1, None))
         if tensor is None:
             out.effects += ((diagnostics.TENSOR, f"tensor {ident}, root of a view", ident),)
 
@@ -449,6 +457,7 @@ class Accesses:
     def _weigh(self, pieces: int) -> None:
         self._pieces += pieces
         self.full = self._pieces > _FOOTPRINT_BUDGET
+        self.due |= self.full
 
     def _emit(self, pieces: list[tuple[int, int, int, int, bool]]) -> int:
         if not pieces:

@@ -6,6 +6,7 @@ not, has these two doors and `remembered()`. The rules are those of the contract
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from hbtrace.replay.footprint import Atom, atoms
@@ -16,6 +17,8 @@ RESIDENT_ATOMS: Final = 16
 """Footprints from this size on are kept resident; below, visiting every cell is as cheap as the bookkeeping."""
 
 _CELLS_BEFORE_FORGETTING: Final = 4096
+UNBOUNDED: Final = 1 << 62
+"""More than any program does."""
 
 READ_AFTER_WRITE: Final = 0
 WRITE_AFTER_WRITE: Final = 1
@@ -44,6 +47,10 @@ class Hit(NamedTuple):
     bytes: int
 
 
+class _EnoughError(Exception):
+    """More was to be done than was allowed."""
+
+
 class _Part(NamedTuple):
     """An atom with what the plain case needs at hand."""
 
@@ -58,13 +65,14 @@ class _Part(NamedTuple):
 class _Access:
     """The epoch being replayed: who, with what knowledge, and what it has met so far."""
 
-    __slots__ = ("actor", "known", "met", "stamp")
+    __slots__ = ("actor", "known", "met", "most", "stamp")
 
-    def __init__(self, stamp: Stamp, known: Clock) -> None:
+    def __init__(self, stamp: Stamp, known: Clock, most: int) -> None:
         self.actor = stamp[0]
         self.known = known
         self.stamp = stamp
         self.met: dict[tuple[int, int, int, int], list[int]] = {}
+        self.most = most
 
     def check(self, atom: Atom, lo: int, hi: int, cell: Cell) -> bool:
         """Whether any access of the atom races with what the cell remembers of [lo, hi)."""
@@ -89,6 +97,8 @@ class _Access:
         found = self.met.get(pair)
         if found is None:
             self.met[pair] = [other, clock, self.known.get(other, 0), space, lo, hi, hi - lo]
+            if len(self.met) > self.most:
+                raise _EnoughError
         else:
             found[4] = min(found[4], lo)
             found[5] = max(found[5], hi)
@@ -139,7 +149,8 @@ class Kernel:
         self._residents: dict[tuple[int, int], Resident] = {}
         self._sweep_at = _CELLS_BEFORE_FORGETTING
         self.visited = 0
-        """Atoms looked at so far."""
+        """Atoms looked at so far, and cells where an atom is not exactly one."""
+        self._end = self._most = UNBOUNDED
 
     @property
     def cells(self) -> int:
@@ -151,10 +162,20 @@ class Kernel:
         """The entries of all vector clocks."""
         return sum(map(len, self._clocks.values())) + sum(map(len, self._slots.values()))
 
-    def run(self, program: Program) -> list[Hit]:
-        """Replay one chunk; the races in it, in order."""
-        self._define(program)
+    def run(self, program: Program, *, visits: int = UNBOUNDED, races: int = UNBOUNDED) -> list[Hit]:
+        """Replay one chunk; the races in it, in order.
+
+        Where more than so many `visits` or `races` would be made it ends at the first beyond, also amid a step; the
+        counts tell, and the kernel is of no use any more.
+        """
         hits: list[Hit] = []
+        self._end, self._most = self.visited + visits, races
+        with suppress(_EnoughError):
+            self._define(program)
+            self._steps(program, hits)
+        return hits
+
+    def _steps(self, program: Program, hits: list[Hit]) -> None:
         for op, a, b, footprint, row in program.steps():
             if op == QUEUE:
                 known = self._issue(a, b)
@@ -182,7 +203,6 @@ class Kernel:
                 self._access(a, self._clock(a), footprint, row, hits)
             else:  # WAIT
                 self._learn(a, self._slots.get(b, {}))
-        return hits
 
     def remembered(self) -> set[int]:
         """The rows whose accesses can still be met. Forgets what cannot."""
@@ -248,22 +268,29 @@ class Kernel:
         stamp: Stamp = [actor, known[actor], row]
         host = self._closed and actor == 0
         small = len(parts) < RESIDENT_ATOMS
-        self.visited += len(parts) if small or host else 0
+        self._count(len(parts) if small or host else 0)
         if small and not host:
             parts = self._plain(stamp, known, parts)
             if not parts:
                 return
-        access = _Access(stamp, known)
-        if host:
-            for part in parts:
-                self._unremembered(access, part.atom)
-        elif small:
-            for part in parts:
-                self._visit(access, part.atom, (stamp, part.last_write), (stamp, part.last_read), None, 0)
-        else:
-            self._resident(access, footprint, parts)
-        if access.met:
-            hits.extend(access.hits())
+        access = _Access(stamp, known, self._most - len(hits))
+        try:
+            if host:
+                for part in parts:
+                    self._unremembered(access, part.atom)
+            elif small:
+                for part in parts:
+                    self._visit(access, part.atom, (stamp, part.last_write), (stamp, part.last_read), None, 0)
+            else:
+                self._resident(access, footprint, parts)
+        finally:
+            if access.met:
+                hits.extend(access.hits())
+
+    def _count(self, visits: int) -> None:
+        self.visited += visits
+        if self.visited > self._end:
+            raise _EnoughError
 
     @staticmethod
     def _plain(stamp: Stamp, known: Clock, parts: list[_Part]) -> list[_Part]:
@@ -298,7 +325,7 @@ class Kernel:
         stamp = resident.stamp
         stamp[1:] = access.stamp[1:]
         stale, resident.stale = resident.stale, set()
-        self.visited += len(stale)
+        self._count(len(stale))
         for index in sorted(stale):
             atom = parts[index].atom
             self._visit(access, atom, (stamp, atom.last_write), (stamp, atom.last_read), resident, index)
@@ -337,6 +364,7 @@ class Kernel:
         """As `_visit`, where the atom is not exactly one cell."""
         cells = space.cells
         inside = space.cut(atom.lo, atom.hi)
+        self._count(len(inside))
         raced = False
         for start in inside:
             raced |= access.check(atom, start, cells[start].hi, cells[start])
@@ -376,6 +404,7 @@ class Kernel:
             cell.write = cell.reads = cell.home = None
             return
         inside = space.overlapping(atom.lo, atom.hi) if atom.first_write < 0 else space.cut(atom.lo, atom.hi)
+        self._count(len(inside))
         for start in inside:
             cell = cells[start]
             access.check(atom, max(start, atom.lo), min(cell.hi, atom.hi), cell)

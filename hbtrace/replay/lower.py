@@ -100,7 +100,7 @@ class Lowering(Definitions):
                 self._skip(row, evs[row], lacking.get(row))
                 continue
             handler(row)
-            if accesses.full or len(self._code) * len(self.names.actors) > _STEPS_BY_ACTORS:
+            if accesses.due or len(self._code) * len(self.names.actors) > _STEPS_BY_ACTORS:
                 yield self._take()
         if self._breach is not None:
             self.diagnostics.add(diagnostics.KEY, self._first + last, problem)

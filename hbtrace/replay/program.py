@@ -25,7 +25,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
+
+import numpy as np
 
 HOST: Final = 0
 QUEUE: Final = 1
@@ -40,6 +43,8 @@ ALSO: Final = 8
 STEP: Final = 5
 PIECE: Final = 5
 
+_FEW: Final = 64
+"""Pieces of a footprint that are not worth counting: all of them may overlap."""
 
 Piece = tuple[int, int, int, int, int]
 """(space, lo, hi, number, write)"""
@@ -88,3 +93,26 @@ class Program:
         for index, number in enumerate(self.footprints):
             flat = iter(self.pieces[self.bounds[index] : self.bounds[index + 1]])
             yield number, list(zip(*[flat] * PIECE, strict=True))
+
+    def overlaps(self) -> int:
+        """What cutting its footprints into atoms comes to: each piece for each atom it lies over.
+
+        Where ranges overlap in chains that is the square of their number.
+        """
+        sizes = zip(self.bounds, self.bounds[1:], strict=False)
+        return sum(
+            (end - start) // PIECE if end - start <= _FEW * PIECE else _overlaps(self.pieces[start:end])
+            for start, end in sizes
+        )
+
+
+def _overlaps(pieces: array[int]) -> int:
+    table = np.asarray(pieces, dtype=np.int64).reshape(-1, PIECE)
+    order = np.argsort(table[:, 0], kind="stable")
+    spaces, los, his = table[order, 0], table[order, 1], table[order, 2]
+    found = 0
+    for start, end in pairwise([0, *(np.flatnonzero(np.diff(spaces)) + 1).tolist(), len(table)]):
+        lo, hi = los[start:end], his[start:end]
+        edges = np.unique(np.concatenate([lo, hi]))
+        found += int((np.searchsorted(edges, hi) - np.searchsorted(edges, lo)).sum())
+    return found

@@ -99,6 +99,8 @@ class Recording:
     """The `backend` row of each queue, by the actor's name."""
     renamed: dict[str, int] = field(default_factory=dict)
     """Of queues that were freed, or whose id was given to a later one: the row of that."""
+    in_force: dict[int, str] = field(default_factory=dict)
+    """By backend id, the actor that its newest `backend` row made."""
     inputs: set[int] = field(default_factory=set)
     """Tensor ids that some row flags as an input."""
     closed: bool = True
@@ -212,12 +214,12 @@ def _note_definitions(out: Recording, batch: pa.RecordBatch, names: dict[str, in
     places = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
     for place, event in zip(places.tolist(), _rows(batch, mask), strict=True):
         ident = event.get("backend", -1) if event["ev"] == "backend_free" else event.get("id", -1)
-        for actor, its in out.queues.items():
-            if its["id"] == ident:
-                out.renamed.setdefault(actor, first + place)
+        if (actor := out.in_force.get(ident)) is not None:
+            out.renamed.setdefault(actor, first + place)
         if event["ev"] == "backend" and isinstance(name := event.get("name"), str) and ident != -1:
             count = names[name] = names.get(name, -1) + 1
-            out.queues[f"{name}#{count}" if count else name] = event
+            out.in_force[ident] = actor = f"{name}#{count}" if count else name
+            out.queues[actor] = event
     flagged = batch.column("flags")
     if flagged.null_count < len(flagged):
         tensors = (e for e in _rows(batch, flagged.is_valid()) if e.get("ev") == "tensor" and "id" in e)

@@ -18,10 +18,10 @@ from hbtrace.replay.diagnostics import SKIPPED
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.kernel import Hit, Kernel, new_kernel
 from hbtrace.replay.lower import Lowering
-from hbtrace.replay.program import PIECE, Program
+from hbtrace.replay.program import Program
 from hbtrace.replay.reports import Naming, Report
 from hbtrace.replay.settings import Settings
-from hbtrace.trace.budget import FOLLOWED, KEPT, KNOWN, VISITED
+from hbtrace.trace.budget import FOLLOWED, KEPT, KNOWN, REPORTED, VISITED
 
 
 @dataclass(slots=True)
@@ -104,20 +104,26 @@ class Session:
             if self._observers:
                 out.programs.append(program)
             lowering.budget.check(FOLLOWED, lowering.followed)
-            lowering.budget.spend(VISITED, len(program.pieces) // PIECE)
             if self._clocks is not None:
                 out.orders.append(self._clocks.order(program))
             if self._remembers:
                 if self._kernel is None:  # the first row says whether threads are ordered
                     self._kernel = new_kernel(ordered=lowering.ordered)
-                before = self._kernel.visited
-                hits = self._kernel.run(program)
-                lowering.budget.spend(VISITED, self._kernel.visited - before)
-                lowering.budget.check(KEPT, self._kernel.cells)
-                lowering.budget.check(KNOWN, self._kernel.known)
+                hits = self._run(self._kernel, program)
                 out.hits += hits
                 out.reports += map(naming.report, hits)
         return out
+
+    def _run(self, kernel: Kernel, program: Program) -> list[Hit]:
+        """The races of one program, in what the budget of the trace leaves."""
+        budget, before = self._lowering.budget, kernel.visited
+        budget.spend(VISITED, program.overlaps())
+        hits = kernel.run(program, visits=budget.left(VISITED), races=budget.left(REPORTED))
+        budget.spend(VISITED, kernel.visited - before)
+        budget.spend(REPORTED, len(hits))
+        budget.check(KEPT, kernel.cells)
+        budget.check(KNOWN, kernel.known)
+        return hits
 
     def _keep(self) -> None:
         """Behind a batch: what can still race is kept by name, all else is forgotten."""

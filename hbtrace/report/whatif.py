@@ -142,7 +142,7 @@ def render_fix(found: Fix, path: str) -> str:
     if not found.before.races:
         return page([*_unseen(found.before), f"{path}: no race to fix", *hidden])
     lines = [*_unseen(found.before), f"{path}: {_sum(found.before)}", *hidden]
-    lines += [f"{count(found.tried, 'set')} of fixes tried by replay"]
+    lines += [f"{count(found.tried, 'set')} of fixes tried by replay", *found.limits]
     if not found.answers:
         return page([*lines, "no set of fixes was found"])
     for number, answer in enumerate(found.answers, 1):
@@ -171,7 +171,7 @@ def fix_document(found: Fix, path: str) -> bytes:
             "tried": found.tried,
             "candidates": [{"name": mend.name, "option": mend.option or None} for mend in found.mends],
             "answers": [_answer_object(answer, found) for answer in found.answers],
-            "warnings": _unseen(found.before),
+            "warnings": [*_unseen(found.before), *found.limits],
         }
     )
 

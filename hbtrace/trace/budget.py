@@ -37,11 +37,15 @@ EVENT: Final = Share("ranges and nodes in one event", 400_000, 0.25)
 """Each of an event costs memory while it is replayed, about a kilobyte."""
 VISITED: Final = Share("pieces to be visited", 5_000_000, 5)
 """Pieces of ranges, at each access that must look at them again."""
+REPORTED: Final = Share("races to be reported", 400_000, 0.4)
+"""Each pair of accesses is a report, about a kilobyte while its batch is told."""
 KEPT: Final = Share("pieces that can still race", 250_000, 0.25)
 
 KNOWN: Final = Share("entries of vector clocks", 800_000, 0.4)
 """What queues, threads and events know of each other: the square of their number."""
 FOLLOWED: Final = Share("links from views to their roots", 2_000_000, 1)
+
+UNBOUNDED: Final = 1 << 62
 
 
 @contextmanager
@@ -67,15 +71,22 @@ class Budget:
         self._spent[share] += count
         self.check(share, self._spent[share])
 
+    def left(self, share: Share) -> int:
+        """So many more can be spent."""
+        return UNBOUNDED if self.size is None else max(0, self._most(share, self.size) - self._spent[share])
+
     def check(self, share: Share, count: int) -> None:
         """So many at once, or in all. Raises TraceError past the budget."""
-        if self.size is None or count <= (share.free + share.a_byte * self.size) * _TIMES.get():
+        if self.size is None or count <= self._most(share, self.size):
             return
         raise TraceError(
             f"{self.path}: costs too much for its size: {count:,} {share.what} in {self.size:,} bytes of input; "
             "--budget N allows N times as much"
         )
 
+    @staticmethod
+    def _most(share: Share, size: int) -> int:
+        return int((share.free + share.a_byte * size) * _TIMES.get())
 
     def marked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch, which says for `follow` what trace it is of."""

@@ -40,6 +40,8 @@ MOST_REPLAYS: Final = 300
 _MOST_ROWS: Final = 200_000
 """Of a longer trace only single mends and greedy sets are tried."""
 _MOST_ANSWERS: Final = 6
+MOST_CAUSES: Final = 64
+"""Causes that have fixes of their own tried, those with the most reports: each is a replay of the trace."""
 _MOST_ADVISED: Final = 6
 """Waits before a tensor that are tried: each is a replay."""
 _MOST_EDGES: Final = 32
@@ -88,12 +90,14 @@ class Answer:
 
 @dataclass
 class Fix:
-    """All answers found, cheapest first, of sets of `mends`; `tried` replays were needed."""
+    """All answers found, cheapest first, of sets of `mends`; `tried` replays were needed. limits: what was not tried,
+    in sentences."""
 
     before: Side
     answers: list[Answer] = field(default_factory=list)
     tried: int = 0
     mends: list[Mend] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
 
 
 def fix(
@@ -119,10 +123,19 @@ def mends_for(side: Side) -> list[Mend]:
         mends += _copying(side)
     if any(cause.ubatches - {-1} for cause in side.causes):
         mends.append(Mend("synchronize at each ubatch boundary", "--sync ubatch", lambda: Wait("ubatch")))
-    for cause in side.causes:
+    chosen = _looked_at(side)
+    for cause in chosen:
         mends += _own(cause, side)
-    advised = dict.fromkeys(wait for cause in side.causes for wait in _advised(cause))
+    advised = dict.fromkeys(wait for cause in chosen for wait in _advised(cause))
     return mends + [_wait(*wait) for wait in (*islice(advised, _MOST_ADVISED), *_between(side))]
+
+
+def _looked_at(side: Side) -> list[Cause]:
+    """The causes that get fixes of their own, in their order."""
+    if len(side.causes) <= MOST_CAUSES:
+        return side.causes
+    most = sorted(range(len(side.causes)), key=lambda place: (-len(side.causes[place].reports), place))
+    return [side.causes[place] for place in sorted(most[:MOST_CAUSES])]
 
 
 def _copying(side: Side) -> Iterator[Mend]:
@@ -186,11 +199,19 @@ class _Search:
     def run(self) -> Fix:
         if not self._before.causes:
             return self._out
+        if (causes := len(self._before.causes)) > MOST_CAUSES:
+            self._out.limits.append(
+                f"{causes:,} causes: fixes of their own were tried for the {MOST_CAUSES} with the most reports only;"
+                " fix those and record again"
+            )
         places = range(len(self._out.mends))
         self._try_all([(place,) for place in places])
         found, proven = self._by_size(len(places))
         if not found:
-            found = [self._greedy()]
+            found = [chosen] if self._clean(chosen := self._greedy()) else []
+        if not found:
+            self._out.tried = len(self._results)
+            return self._out
         least = min(map(len, found))
         answers = [
             self._answer(chosen, proven=len(chosen) == 1 or (proven and len(chosen) == least)) for chosen in found
@@ -269,7 +290,7 @@ class _Search:
             chosen = tuple(sorted((*chosen, best)))
         if not self._clean(chosen):
             chosen = self._bare()
-        return self._needed(chosen)
+        return self._needed(chosen) if self._clean(chosen) else chosen
 
     def _needed(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
         """A clean set without the mends that can be left out."""

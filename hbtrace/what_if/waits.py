@@ -22,7 +22,7 @@ from hbtrace.trace.vocabulary import WAITS
 
 MOST: Final = 2000
 """Replays; of more waits those of one point are left out together at first."""
-MOST_STEPS: Final = 50_000_000
+MOST_STEPS: Final = 5_000_000
 """Steps replayed for that: of a long trace there are fewer replays."""
 
 

@@ -12,6 +12,8 @@ import pytest
 from hbtrace.cli import run
 from hbtrace.errors import TraceError
 from hbtrace.replay import accesses
+from hbtrace.replay.kernel import Kernel
+from hbtrace.replay.program import Program
 from hbtrace.replay.session import Session, analyze_events
 from hbtrace.trace.budget import Share, raised
 from hbtrace.trace.reader import open_trace
@@ -189,3 +191,73 @@ def test_chains_of_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     list(session)
     assert session._lowering.followed == 99 * 100 // 2
     refused(write(tmp_path / "many.jsonl", chain(150)), "links from views to their roots")
+
+
+def test_races_of_very_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bytes that race a million times: the reports would take all memory, also those of one access."""
+    monkeypatch.setattr("hbtrace.replay.session.REPORTED", Share("races to be reported", 50, 0))
+    writes = [{"ev": "kernel", "backend": k % 2, "writes": [{"tensor": 0, "size": 64}]} for k in range(60)]
+    assert len(list(Session(open_trace(write(tmp_path / "a.jsonl", [*DEFINED, *writes[:51]])).batches()))) == 50
+    refused(write(tmp_path / "b.jsonl", [*DEFINED, *writes]), "races to be reported")
+    queues = [{"ev": "backend", "id": k, "name": f"Q{k}"} for k in range(60)]
+    reads = [{"ev": "kernel", "backend": k, "reads": [{"tensor": 0, "size": 64}]} for k in range(60)]
+    at_once = [*DEFINED[2:], *queues, *reads, {"ev": "tensor_set", "tensor": 0, "size": 64}]
+    refused(write(tmp_path / "c.jsonl", at_once), "races to be reported")
+    with raised(2):
+        assert len(list(Session(open_trace(tmp_path / "c.jsonl").batches()))) == 60
+
+
+def test_ranges_that_overlap_in_chains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of n ranges lies over n atoms."""
+    monkeypatch.setattr("hbtrace.replay.session.VISITED", Share("pieces to be visited", 10_000, 0))
+
+    def chain(count: int, size: int, key: str = "reads") -> list[dict[str, Any]]:
+        ranges = [{"tensor": 0, "offset": k, "size": size} for k in range(count)]
+        return [*DEFINED, {"ev": "kernel", "backend": 0, key: ranges}]
+
+    list(Session(open_trace(write(tmp_path / "apart.jsonl", chain(2000, 1))).batches()))
+    list(Session(open_trace(write(tmp_path / "few.jsonl", chain(70, 70))).batches()))
+    for key in ("reads", "writes"):
+        refused(write(tmp_path / f"{key}.jsonl", chain(200, 200, key)), "pieces to be visited")
+
+
+def test_what_overlaps_is_counted_as_it_is_cut() -> None:
+    for pieces in ([(0, k, k + 70, k, 0) for k in range(70)], [(k % 3, 5 * k, 5 * k + 7, k, k % 2) for k in range(90)]):
+        program = Program()
+        program.footprints.append(0)
+        program.pieces.extend(value for piece in pieces for value in piece)
+        program.bounds.append(len(program.pieces))
+        brute = sum(
+            len({edge for s, lo, hi, *_ in pieces if s == space for edge in (lo, hi) if low <= edge < high})
+            for space, low, high, *_ in pieces
+        )
+        assert program.overlaps() == brute
+
+
+def test_a_wide_range_over_many_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One piece to the eye; each access goes over all that was remembered below it, and is stopped amid a batch."""
+    monkeypatch.setattr("hbtrace.replay.session.VISITED", Share("pieces to be visited", 20_000, 0))
+    seen = []
+    original = Kernel._visit_many
+    monkeypatch.setattr(Kernel, "_visit_many", lambda self, *a: seen.append(1) or original(self, *a))
+    wide = [{"ev": "kernel", "backend": 0, "reads": [{"tensor": 0, "size": 1 << 20}]}] * 100
+    for of, rows in (("queue", wide), ("host", [{"ev": "tensor_get", "tensor": 0, "size": 1 << 20}] * 100)):
+        trace = write(tmp_path / f"{of}.jsonl", [*DEFINED, strided(16, rows=1000), *rows])
+        refused(trace, "pieces to be visited")
+    assert len(seen) < 2 * 1000 + 2 * 25  # the strided pieces of each trace, then few of the 100
+
+
+def test_a_kernel_without_bounds_goes_on() -> None:
+    rows = [*DEFINED, strided(16, rows=1000), *[{"ev": "tensor_get", "tensor": 0, "size": 1 << 20}] * 50]
+    assert len(analyze_events(rows).reports) == 50
+
+
+def test_a_chain_of_views_is_stopped_within_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hbtrace.replay.session.FOLLOWED", Share("links from views to their roots", 10_000, 0))
+    monkeypatch.setattr(accesses, "_FOLLOWED_AT_ONCE", 5_000)
+    views = [{**X, "id": k, "size": 8, "view_of": k - 1} for k in range(1, 1001)]
+    uses = [{"ev": "kernel", "backend": 0, "reads": [{"tensor": 1000 - k}]} for k in range(500)]
+    session = Session(open_trace(write(tmp_path / "a.jsonl", [*DEFINED, *views, *uses])).batches())
+    with pytest.raises(TraceError, match="links from views"):
+        list(session)
+    assert session._lowering.followed < 20_000
