@@ -146,7 +146,7 @@ def foreign_events(kind: str, lines: Iterable[bytes], warnings: list[str]) -> It
     if kind == GGML_TRACE:
         from hbtrace.importers import ggml_sanitize
 
-        return ggml_sanitize.events(lines)
+        return ggml_sanitize.events(lines, warnings)
     if kind in REPORTS:
         raise TraceError(f"{REPORTS[kind]} hold no accesses beside them, so they cannot become a trace")
     engine = of_log(kind)

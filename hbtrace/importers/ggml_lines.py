@@ -189,7 +189,7 @@ def _operation(split: int, rest: str) -> SanitizerRecord | None:
     elif word == " compute " and (m := _COUNTS.fullmatch(after)):
         record = Computed(split, actor, int(m[1]), int(m[2]), int(m[3]))
     elif word == " cpy_async ":
-        tensor, arrow, _ = after.partition(" -> ")
+        tensor, arrow, _ = f"{after} ".partition(" -> ")  # the destination may have no name
         reader = tensor.rpartition("@")[2]
         record = Copied(split, actor, reader) if arrow and "@" in tensor and is_name(reader) else None
     elif word == " split " and (m := _INPUTS.match(after)):

@@ -34,6 +34,9 @@ _GRAPHS: Final = 256
 _WRITERS: Final = 65536
 """Places whose last writing queue is remembered, to guess whose work a copy out of host memory followed."""
 
+_SHOWN: Final = 200
+"""Characters of a damaged line that are kept."""
+
 _EDGES: Final = {
     "synchronize": "synchronize",
     "event_record": "event_record",
@@ -42,16 +45,21 @@ _EDGES: Final = {
 }
 
 
-def events(lines: Iterable[bytes]) -> Iterator[EventRow]:
+def events(lines: Iterable[bytes], warnings: list[str] | None = None) -> Iterator[EventRow]:
     """The events of a level-2 log. `lines` is read twice; an iterator is kept in a temporary file meanwhile.
 
-    Raises `TraceError` where no line is a level-2 line.
+    warnings: what is missing in it is added when all was read. A damaged line is a row that no replay knows, so that
+    every verb counts it as skipped. Raises `TraceError` where no line is a level-2 line.
     """
     with twice(lines) as source:
         facts = survey(source)
         if not facts.records:
             raise TraceError("no level-2 line of the ggml scheduler sanitizer (`san [split ...`) in this log")
-        yield from _Writer(facts).all(source)
+        writer = _Writer(facts)
+        yield from writer.all(source)
+    if writer.incomplete and warnings is not None:
+        computes = "1 compute" if writer.incomplete == 1 else f"{writer.incomplete:,} computes"
+        warnings.append(f"lines are missing in this log: {computes} with other accesses than its last line counts")
 
 
 def _notes(facts: LogFacts) -> str:
@@ -64,7 +72,7 @@ def _notes(facts: LogFacts) -> str:
     if taken := [name for name in facts.actors if facts.synchronous(name)]:
         said.append(f"Taken to be synchronous by name: {', '.join(taken)}.")
     if facts.unread:
-        said.append(f"{facts.unread} damaged level-2 lines were left out.")
+        said.append(f"{facts.unread} damaged level-2 lines stand as rows `damaged_line`.")
     return " ".join(said)
 
 
@@ -80,6 +88,8 @@ class _Writer:
         self._writers: dict[tuple[str, int], str] = {}
         self._compute: list[AccessLine] = []
         self._copy: list[AccessLine] = []
+        self.incomplete = 0
+        """Computes of which lines are missing."""
 
     def all(self, source: Iterable[bytes]) -> Iterator[EventRow]:
         yield from self._definitions()
@@ -134,7 +144,7 @@ class _Writer:
             case Copied():
                 yield from self._copied(record)
             case Unread():
-                pass  # counted by the survey
+                yield {"ev": "damaged_line", "x_text": record.text[:_SHOWN]}
             case _:
                 yield from self._flush()
                 yield from self._simple(record)
@@ -173,6 +183,7 @@ class _Writer:
         writes = len(self._compute) - reads
         if (reads, writes) != (record.reads, record.writes):
             attrs = {"actor": record.actor, "said": [record.reads, record.writes], "found": [reads, writes]}
+            self.incomplete += 1
             yield {"ev": "note", "what": "log_lines_missing", "attrs": attrs}
         yield from self._emit_compute(record.actor, record.split)
 

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from sanitizer_model import Sanitizer, Tensor, program
 
+from hbtrace.cli import run
 from hbtrace.errors import TraceError
 from hbtrace.importers import GGML_REPORTS, GGML_TRACE, LogFile, cut_bytes, foreign_events, ggml_sanitize
+from hbtrace.importers.ggml_lines import Unread, records
 from hbtrace.importers.source import open_source
 from hbtrace.replay.session import analyze_events
 from hbtrace.trace import vocabulary
@@ -125,6 +127,35 @@ def test_missing_lines_are_noted() -> None:
     (note,) = only(rows, "note")
     assert note["what"] == "log_lines_missing"
     assert note["attrs"] == {"actor": "A", "said": [4, 1], "found": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ["HOST garbled line", "ROCm0 read  A[0+2048 x (compute)", "A          EDGE  synchro", "read a " * 200],
+)
+def test_a_damaged_line_is_a_row_that_every_verb_counts(
+    damaged: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was left out without a word: "no race", of accesses that nobody could read."""
+    log = tmp_path / "run.log"
+    lines = ("A          write A[0+8] x (compute)", damaged, "A          EDGE  synchronize -> HOST")
+    log.write_text("".join(f"{HEAD}{line}\n" for line in lines))
+    for verb in ("analyze", "check", "triage"):
+        assert run([verb, str(log)]) == 0
+        said = capsys.readouterr()
+        assert "warning: 1 row skipped" in said.err
+        assert "unknown event `damaged_line`" in said.err
+        assert verb == "triage" or "not-exercised: 1 row was skipped" in said.out.replace("\n  1 row", ": 1 row")
+    assert run(["analyze", "--strict", str(log)]) == 3
+
+
+def test_lines_that_are_missing_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "run.log"
+    lines = ["A          write A[0+8] x (compute)", "A          compute       3 nodes, r=4 w=1 ranges"]
+    for said, times in (("1 compute", 1), ("2 computes", 2)):
+        log.write_text("".join(f"{HEAD}{line}\n" for line in lines * times))
+        assert run(["analyze", str(log)]) == 0
+        assert f"warning: lines are missing in this log: {said} with other accesses than" in capsys.readouterr().err
 
 
 def test_a_compute_without_its_last_line_is_kept() -> None:
@@ -255,7 +286,10 @@ def test_a_damaged_log_is_still_a_trace(seed: int) -> None:
         cut = log[at][: rng.randrange(len(log[at]) + 1)]
         log[at] = rng.choice([b"", cut, log[at].rstrip() + b"\xff\0", b"san [split"])
     text = b"".join(log)[: -rng.randrange(1, 200)].splitlines(keepends=True)
-    differences(text)
+    rows = list(ggml_sanitize.events(text))
+    damaged = sum(isinstance(record, Unread) for line in text for record in records(line))
+    assert len(only(rows, "damaged_line")) == damaged
+    differences(text, [row for row in rows if row["ev"] != "damaged_line"])
     assert ggml_sanitize.reports(text).lines == len(text)
 
 
