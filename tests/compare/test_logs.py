@@ -95,6 +95,43 @@ def test_a_log_of_reports_is_judged_as_one(hbtrace, tmp_path):
     assert (code, json.loads(out)["causes"][0]["nature"]) == (1, "input")
 
 
+def pasted(buffer: str, span: str, queue: str, split: int, earlier: str, current: str) -> str:
+    """A block as people paste it into pull requests."""
+    return (
+        f"ggml-sched-sanitize: RACE (write-after-read) on {buffer}{span}\n"
+        f"ggml-sched-sanitize:   read  {queue:<12} @7    split {split}    {earlier} (cpy_async src)\n"
+        f"ggml-sched-sanitize:   write CPU          @2    split {split + 1}    {current} (compute)\n"
+        f"ggml-sched-sanitize:   no happens-before edge: CPU knows {queue}@3, needs >=7\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        ("Vulkan_Host", "[278941760, 279064640)", "Vulkan0#1", 1, "model.input_embed", "conv_states-0"),
+        ("CUDA_Host", "[0, 9223372036854775807)", "CUDA1", 0, "a (view)", "b (view) (view)"),
+        ("Host Visible", "[64, 65)", "Metal 0#12", 13, "x <- y", "z"),
+    ],
+    ids=lambda facts: facts[0],
+)
+def test_a_paste_loses_nothing_of_its_four_lines(hbtrace, tmp_path, facts):
+    """Range, split, number of the queue and missing edge are in the text and in the JSON."""
+    (tmp_path / "paste.log").write_text(pasted(*facts))
+    buffer, span, queue, split, earlier, current = facts
+    code, out, _ = hbtrace("analyze", tmp_path / "paste.log")
+    lines = [" ".join(line.split()) for line in out.splitlines()[:4]]
+    assert (code, lines) == (1, [
+        f"RACE (write-after-read) on {buffer}{span}",
+        f"read {queue} @7 split {split} {earlier} (cpy_async src)",
+        f"write CPU @2 split {split + 1} {current} (compute)",
+        f"no happens-before edge: CPU knows {queue}@3, needs >=7",
+    ])  # fmt: skip
+    (report,) = json.loads(hbtrace("analyze", tmp_path / "paste.log", "--format", "json")[1])["reports"]
+    assert [report["lo"], report["hi"]] == [int(edge) for edge in span[1:-1].split(", ")]
+    assert (report["earlier"]["split"], report["earlier"]["actor"]) == (split, queue)
+    assert (report["knows"], report["needs"]) == (3, 7)
+
+
 WRONG = {
     "the PyTorch profiler": b'{\n  "schemaVersion": 1,\n  "traceEvents": [\n',
     "what GGML_SCHED_DEBUG prints": b"## SPLIT #0: CPU # 0 inputs\n",
