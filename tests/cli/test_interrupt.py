@@ -18,6 +18,8 @@ DEFINED = [
 ]  # fmt: skip
 RACE = [{"ev": "kernel", "backend": 0, "reads": [{"tensor": 0}]}, {"ev": "tensor_set", "tensor": 0}]
 ROWS = [*DEFINED, *RACE * 50]
+RACY = {"analyze": 1, "check": 0, "triage": 1}
+"""Verbs that tell races as they are found, and their exit codes: these races break no rule of `check`."""
 
 
 @pytest.fixture
@@ -106,11 +108,100 @@ def test_the_bar_has_share_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().err.endswith("left\r\x1b[K")
 
 
-def test_races_are_told_as_they_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("verb", RACY)
+def test_races_are_told_as_they_are_found(
+    verb: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = str(write(tmp_path / "run.jsonl", ROWS))
-    assert run(["analyze", path]) == 1
+    assert run([verb, path]) == RACY[verb]
     assert "found" not in capsys.readouterr().err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert run([verb, path]) == RACY[verb]
+    assert "found" not in capsys.readouterr().err  # over within its first second
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    assert run(["analyze", path]) == 1
+    assert run([verb, path]) == RACY[verb]
     assert capsys.readouterr().err.count("found: RACE (write-after-read) of t in row 4") == 1
+
+
+@pytest.mark.parametrize("verb", RACY)
+def test_races_of_the_first_second_are_told_behind_it(
+    verb: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A long run whose races are all found at once: the line of progress tells them when it begins."""
+    path = str(write(tmp_path / "run.jsonl", ROWS))
+    ticks = iter([0.0] * 3)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(ticks, 2.0))
+    assert run([verb, path]) == RACY[verb]
+    assert capsys.readouterr().err.count("found: RACE (write-after-read) of t in row 4") == 1
+
+
+@pytest.mark.parametrize("width", [80, 40, 200])
+@pytest.mark.parametrize("path", ["run.arrow", "a/long/path/" * 9 + "run.jsonl", "r\x1b[2J\n.arrow"])
+def test_the_line_never_breaks(
+    path: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line that is broken is not written over: one would stay for each step."""
+    line = _long_line(path, width, monkeypatch)
+    line.tell(1_000_000)
+    told = capsys.readouterr().err.removeprefix(progress._BEGIN)
+    assert len(told) < width
+    assert told.endswith("50%, 1:05 left")
+    assert told.isprintable()
+
+
+def test_a_dumb_terminal_gets_whole_lines_and_few(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    line = _long_line("run.arrow", 80, monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    for rows in range(5):
+        line.tell(rows)
+    line._start -= progress._SELDOM
+    line.tell(6)
+    line.clear()
+    told = capsys.readouterr().err
+    assert told.count("\n") == 2
+    assert told.replace("\n", "").isprintable()
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    for verb in RACY:
+        assert run([verb, str(write(tmp_path / f"{verb}.jsonl", ROWS))]) == RACY[verb]
+        assert "\x1b" not in (err := capsys.readouterr().err)
+        assert "\nfound: RACE" in f"\n{err}"
+
+
+def _long_line(path: str, width: int, monkeypatch: pytest.MonkeyPatch) -> progress._Line:
+    """The line of a reading that is at its half after 65 seconds, on a terminal."""
+
+    class Half:
+        share = 0.5
+
+    half = Half()
+    half.path = path  # type: ignore[attr-defined]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(width))
+    line = progress._Line(half)  # type: ignore[arg-type]
+    line._start -= 65
+    return line
+
+
+def test_the_second_pass_is_told_and_its_interruption_keeps_the_races(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_ROWS", 10)
+    monkeypatch.setattr("hbtrace.compare.outcome.RECORDED_BYTES", 1)
+    passes: list[str] = []
+
+    def pressed(line: progress._Line, rows: int) -> None:
+        passes.append(line._doing)
+        if line._doing == progress.JUDGING and rows == 40:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(progress._Line, "tell", pressed)
+    path = str(write(tmp_path / "run.jsonl", ROWS))
+    assert run(["analyze", path, "--format", "json"]) == 130
+    told = json.loads(capsys.readouterr().out)
+    assert (told["trace"]["rows"], told["races"]) == (103, 50)
+    assert told["warnings"][0] == f"{path}: partial: all rows were replayed, what races come to was not judged"
+    assert passes == [progress.READING] * 11 + [progress.JUDGING] * 4
