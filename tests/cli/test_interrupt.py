@@ -64,6 +64,39 @@ def test_half_a_side_is_not_compared(verb: str, trace: str, capsys: pytest.Captu
     assert told.out == ""
 
 
+def test_what_was_compared_and_what_was_not_is_said(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of each side: which traces were read whole, which was cut, which were not read at all. And a report is red."""
+    short = str(write(tmp_path / "short.jsonl", ROWS[:20]))
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for number, rows in enumerate((ROWS[:20], ROWS, ROWS[:20])):
+        write(folder / f"{number}.jsonl", rows)
+    known = tmp_path / "known.toml"
+    assert run(["baseline", "write", short, "-o", str(known)]) == 0
+    cut, runs = "partial: 40 of 103 rows, nothing compared; distinct races until there: R-", str(folder)
+    for arguments, begin, ends in (
+        (["diff", trace, short], f"hbtrace: base: {trace}: {cut}", [f"; head not read: {short}"]),
+        (["diff", short, trace], f"hbtrace: head: {trace}: {cut}", [f"; base read whole: {short}, 1 distinct race"]),
+        (["diff", short, runs], f"hbtrace: head: {runs}/1.jsonl: {cut}",
+         [f"; read whole: {runs}/0.jsonl; not read: {runs}/2.jsonl; base read whole: {short}, 1 distinct race"]),
+        (["baseline", "check", str(known), short, trace], f"hbtrace: {trace}: {cut}", [f"; read whole: {short}"]),
+        (["baseline", "write", trace, short, "-o", "-"], f"hbtrace: {trace}: {cut}", [f"; not read: {short}"]),
+    ):  # fmt: skip
+        reports = [] if arguments[1] == "write" else ["-f", "--report", f"junit={tmp_path / 'races.xml'}"]
+        capsys.readouterr()
+        assert run([*arguments, *reports]) == 130
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith(begin), err
+        assert err.endswith(f"{ends[0]}\n"), err
+        if reports:
+            junit = (tmp_path / "races.xml").read_text()
+            assert 'errors="1"' in junit
+            assert "cannot judge: " in junit
+
+
 def test_the_traces_behind_are_said(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     other = str(write(Path(trace).with_name("other.jsonl"), ROWS))
     assert run(["analyze", trace, other]) == 130
