@@ -14,8 +14,8 @@ from typing import Any, Final
 _WIDE: Final = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
 _HOSTILE: Final = re.compile(rf"[\x00-\x1f{_WIDE}]|#(?=#\w*\[)")
 """With what the runner of a CI job takes for a command wherever it stands in a line: `##[error]`."""
-_HOSTILE_IN_JSON: Final = re.compile(f"[{_WIDE}]")
-"""What JSON lets stand as it is. Below a blank is only our own newline."""
+_HOSTILE_IN_JSON: Final = re.compile(rf"[{_WIDE}]|#(?=#\w*\[)")
+"""What JSON lets stand as it is. Below a blank is only our own newline; a `#` is in strings alone."""
 _COMMAND: Final = re.compile(r"^([^\S\n]*):(?=:)", re.MULTILINE)
 """A line that is a command to such a runner: `::error::`."""
 
@@ -66,6 +66,6 @@ def _json(value: Any, indent: int | None) -> bytes:
 
 def in_json(document: bytes) -> bytes:
     """JSON text in which what is hostile is escaped, each as JSON does."""
-    if document.isascii() and b"\x7f" not in document:
+    if document.isascii() and b"\x7f" not in document and b"##" not in document:
         return document
     return _HOSTILE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document.decode()).encode()

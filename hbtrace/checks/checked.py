@@ -14,6 +14,7 @@ from hbtrace.checks.verdict import judge
 from hbtrace.errors import TraceError, in_trace
 from hbtrace.findings import SEVERITIES, Finding
 from hbtrace.importers.source import Source, open_source
+from hbtrace.races.firsts import Tell, told
 from hbtrace.replay.session import Session
 from hbtrace.replay.settings import Settings
 
@@ -52,14 +53,15 @@ def check(path: str, **options: Any) -> Checked:
 
 
 def check_source(
-    source: Source, *, threads: str | None = None, skip_weights: bool = False, strict: bool = False
-) -> Checked:
-    """As `check`, for what is open already."""
+    source: Source, *, threads: str | None = None, skip_weights: bool = False, strict: bool = False,
+    tell: Tell | None = None,
+) -> Checked:  # fmt: skip
+    """As `check`, for what is open already. tell: the first report of each distinct race, when it is found."""
     checking, meter = Checking(all_rules()), Meter()
     session = Session(source.batches(), Settings(threads, skip_weights, strict), (checking, meter))
     races, signatures = 0, set()
     with in_trace(source.path):
-        for report in session:
+        for report in told(session, tell):
             races += 1
             signatures.add(report.signature)
     checking.finish()

@@ -50,11 +50,14 @@ Examples:
 def command(traces: tuple[str, ...], output: str | None, force: bool, **given: Any) -> int:
     """Find the races of recorded runs and print them.
 
-    TRACE is an Arrow IPC file or stream, JSON Lines, a log of the ggml scheduler sanitizer, or - for standard
-    input. By default the first report of each distinct race is shown, with its repeat count. The effect of a race is
-    visible (`live`) if a value that it can change reaches a host read or the end, overwritten (`dead`) if all of it
-    is overwritten before, and `unknown` where the trace does not tell; that takes a second pass over a trace that
-    has races. `--format toml` is a file for --suppressions, a block for each race shown.
+    TRACE is an Arrow IPC file or stream, JSON Lines, a log of the ggml scheduler sanitizer, of PyTorch's CUDA
+    sanitizer (CSAN) or of Vulkan's synchronization validation, or - for standard input. Logs may be wrapped by docker,
+    journald, GitHub Actions or CRI; text may be packed (.gz, .xz, .zst).
+
+    By default the first report of each distinct race is shown, with its repeat count. The effect of a race is visible
+    (`live`) if a value that it can change reaches a host read or the end, overwritten (`dead`) if all of it is
+    overwritten before, and `unknown` where the trace does not tell; that takes a second pass over a trace that has
+    races. `--format toml` is a file for --suppressions, a block for each race shown.
 
     Exit code: 0 no race, 1 races, 2 wrong use, 3 a trace that cannot be read or has no access, 4 with --fail-on or
     --suppressions: the recorder could not see some calls.

@@ -91,12 +91,13 @@ def _judge(
 def _read(path: str, given: dict[str, Any]) -> Checked:
     """Check one trace."""
     from hbtrace.checks.checked import check_source
-    from hbtrace.cli.progress import watched
+    from hbtrace.cli.progress import tell_races, watched
     from hbtrace.importers.source import open_source
 
     return check_source(
         watched(open_source(path)),
         threads=given["threads"], skip_weights=given["skip_weights"], strict=given["strict"],
+        tell=tell_races(),
     )  # fmt: skip
 
 

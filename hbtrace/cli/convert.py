@@ -40,11 +40,12 @@ def command(src: str, dst: str, force: bool, **given: Any) -> None:
     from hbtrace.importers.source import open_source
     from hbtrace.outfile import is_straight
     from hbtrace.trace.writer import write_batches
+    from hbtrace.words import count
 
     refuse_inputs(dst, (src,))
     source: Source = instead("convert", {"src": src, "dst": dst, **given}) or open_source(src)
     rows = write_batches(dst, source.batches(), force=force)
     warn(source.warnings)
     if not is_straight(dst):
-        say(f"wrote {dst}: {rows:,} rows, {os.path.getsize(dst):,} bytes")
+        say(f"wrote {dst}: {count(rows, 'row')}, {count(os.path.getsize(dst), 'byte')}")
         say(f"next: hbtrace analyze {quote(dst)}")

@@ -84,13 +84,13 @@ def _judge(base: str, head: str, output: str | None, given: dict[str, Any], repo
     from hbtrace.cli.showing import show_comparison
     from hbtrace.compare.diff import diff
     from hbtrace.compare.result import exit_code
-    from hbtrace.compare.sides import check_filters, load_side, next_command, unproved
+    from hbtrace.compare.sides import check_filters, load_sides, next_command, unproved
     from hbtrace.escape import as_text
 
     check_output(output, (base, head), force=force)
     suppressions = load_suppressions(given["suppressions"])
     options = replay_settings(given, suppressions, limit=1)
-    sides = [load_side([place], options, allow_partial=given["allow_partial"], see=watched) for place in (base, head)]
+    sides = load_sides(base, head, options, allow_partial=given["allow_partial"], see=watched)
     check_filters(options.filters, sides)
     result = diff(*sides, fail_on=given["fail_on"])
     result.heed(suppressions)

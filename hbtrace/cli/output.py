@@ -112,6 +112,11 @@ def colours() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def redraws() -> bool:
+    """Whether the terminal can write a line over: a dumb one has no codes for it."""
+    return os.environ.get("TERM") != "dumb"
+
+
 def terminal_width(output: str | None) -> int | None:
     """Characters of a line, where the result goes to a terminal; None for a file, a pipe, or `-o`."""
     return get_terminal_size().columns if output is None and sys.stdout.isatty() else None

@@ -36,14 +36,15 @@ def command(trace: str, output: str | None, force: bool, **given: Any) -> int:
     """
     from hbtrace.cli.gate import load_suppressions
     from hbtrace.cli.output import open_output, terminal_width, warn
-    from hbtrace.cli.progress import watched
+    from hbtrace.cli.progress import tell_races, watched
     from hbtrace.explain.triage import triage_source
     from hbtrace.importers.source import open_source
     from hbtrace.report import triage as report
 
     suppressions = load_suppressions(given["suppressions"])
     with open_output(output, force=force, inputs=(trace,), form=given["format"]) as write:
-        found = triage_source(watched(open_source(trace)), settings_of(given), filters_of(given), suppressions)
+        source = watched(open_source(trace))
+        found = triage_source(source, settings_of(given), filters_of(given), suppressions, tell_races())
         if given["format"] == "json":
             write(report.document(found))
         else:

@@ -83,9 +83,11 @@ class RaceFinding(Finding):
 
     @property
     def why(self) -> str:
-        """What people say of it, and where: the reason of its suppression, or of its entry in a baseline."""
-        said = self.suppression or self.known
-        return f"{said.reason} ({said.place})" if said is not None and said.reason else ""
+        """What people say of it, and where: the reason of its suppression, or of its entry in a baseline; of a
+        suppression also that none was given."""
+        if self.suppression is not None:
+            return self.suppression.why
+        return f"{self.known.reason} ({self.known.place})" if self.known is not None and self.known.reason else ""
 
     @property
     def seen(self) -> Occurrences | None:

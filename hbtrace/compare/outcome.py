@@ -17,6 +17,7 @@ from hbtrace.compare.selection import Selection, select
 from hbtrace.errors import TraceError, UsageError, in_trace
 from hbtrace.importers.source import ImportedTrace, ReportLog, Rereadable, Source, open_source
 from hbtrace.races.filters import Filters
+from hbtrace.races.firsts import Tell, told
 from hbtrace.races.logged import read_reports
 from hbtrace.races.suppressions import Suppressions
 from hbtrace.races.unmatched import Nameable, absent_ids, check_filters, nameable
@@ -158,7 +159,7 @@ def analyze(path: str, **options: Any) -> Outcome:
     return outcome
 
 
-def analyze_source(source: Source, options: Options, tell: Callable[[Report], None] | None = None) -> Outcome:
+def analyze_source(source: Source, options: Options, tell: Tell | None = None) -> Outcome:
     """As `analyze`, for what is open already; consequences only if they are asked for. tell: the first report of each
     distinct race, when it is found."""
     if source.kind in importers.REPORTS:
@@ -168,7 +169,7 @@ def analyze_source(source: Source, options: Options, tell: Callable[[Report], No
     session = Session(judging.batches(), options.settings, (meter, *judging.observers))
     checked = _CrossCheck(source)
     with in_trace(source.path):
-        selection = judging.select(checked.watch(session if tell is None else _told(session, tell)), session)
+        selection = judging.select(checked.watch(told(session, tell)), session)
         session.demand_accesses()
     return Outcome(
         source.path,
@@ -183,15 +184,6 @@ def analyze_source(source: Source, options: Options, tell: Callable[[Report], No
         unseen=session.exercise.unseen,
         truncated=source.partial,
     )
-
-
-def _told(reports: Iterable[Report], tell: Callable[[Report], None]) -> Iterator[Report]:
-    seen = set()
-    for report in reports:
-        if report.signature not in seen:
-            seen.add(report.signature)
-            tell(report)
-        yield report
 
 
 def _reported(source: ReportLog, options: Options) -> Outcome:

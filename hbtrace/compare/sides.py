@@ -25,7 +25,7 @@ from hbtrace.races.unmatched import Nameable, absent_ids, nameable_of_races
 from hbtrace.races.unmatched import check_filters as check_names
 from hbtrace.replay.reports import Report, Signature
 from hbtrace.trace.vocabulary import SUFFIXES
-from hbtrace.words import left_out
+from hbtrace.words import count, left_out
 
 See = Callable[[Source], Source]
 
@@ -87,8 +87,8 @@ class Side:
         known = self.workloads.setdefault(workload.key, workload)
         if known is not workload:
             known.add(workload)
-        for name, count in outcome.exercise.counters().items():
-            self.counters[name] = max(count, self.counters.get(name, 0))
+        for name, number in outcome.exercise.counters().items():
+            self.counters[name] = max(number, self.counters.get(name, 0))
         self.backends |= outcome.exercise.backends
         self.coverage.add(outcome.coverage)
         for canonical, found in outcome.selection.known.items():
@@ -151,8 +151,13 @@ def load_side(
     one that it gives a `cut` was ended early: StoppedError, for half a side is no side.
     """
     side = Side(list(dict.fromkeys(path for place in places for path in traces_of(place))))
-    for path in side.paths:
-        outcome = _outcome(path, replace(options, limit=1), see)
+    for number, path in enumerate(side.paths):
+        try:
+            outcome = _outcome(path, replace(options, limit=1), see)
+        except StoppedError as error:
+            told = (("read whole", side.paths[:number]), ("not read", side.paths[number + 1 :]))
+            rest = "".join(f"; {what}: {', '.join(paths)}" for what, paths in told if paths)
+            raise StoppedError(f"{error}{rest}") from None
         if outcome.truncated and not allow_partial:
             raise TraceError(f"{path}: is truncated, and a gate judges whole runs only (--allow-partial lifts that)")
         side.add(outcome)
@@ -164,6 +169,21 @@ def load_side(
         if seen.occurrences is not None:
             seen.occurrences.of = len(side.paths)
     return side
+
+
+def load_sides(
+    base: str, head: str, options: Options, *, allow_partial: bool, see: See = lambda source: source
+) -> list[Side]:
+    """Both sides of a comparison. One that was ended early says what there is of the other one."""
+    try:
+        first = load_side([base], options, allow_partial=allow_partial, see=see)
+    except StoppedError as error:
+        raise StoppedError(f"base: {error}; head not read: {head}") from None
+    try:
+        return [first, load_side([head], options, allow_partial=allow_partial, see=see)]
+    except StoppedError as error:
+        seen = sum(race.occurrences is not None for race in first.races.values())
+        raise StoppedError(f"head: {error}; base read whole: {base}, {count(seen, 'distinct race')}") from None
 
 
 def _outcome(path: str, options: Options, see: See) -> Outcome:

@@ -16,12 +16,14 @@ from hbtrace.explain.mends import Advice, advice
 from hbtrace.importers import REPORTS
 from hbtrace.importers.source import ReportLog, Source, open_source
 from hbtrace.races.filters import Filters, is_id_of
+from hbtrace.races.firsts import Tell, told
 from hbtrace.races.identity import identities, is_row
 from hbtrace.races.logged import read_reports
 from hbtrace.races.suppressions import Suppressions
 from hbtrace.races.unmatched import absent_ids, check_recording
-from hbtrace.replay.recording import Pair, Recording, Words, pair_of, record
+from hbtrace.replay.recording import Pair, Recorder, Recording, Words, pair_of
 from hbtrace.replay.reports import Report, Signature
+from hbtrace.replay.session import Session
 from hbtrace.replay.settings import Settings
 
 
@@ -118,13 +120,17 @@ def triage(
 
 
 def triage_source(
-    source: Source, settings: Settings, filters: Filters | None = None, suppressions: Suppressions | None = None
-) -> Triage:
-    """As `triage`, for what is open already."""
+    source: Source, settings: Settings, filters: Filters | None = None, suppressions: Suppressions | None = None,
+    tell: Tell | None = None,
+) -> Triage:  # fmt: skip
+    """As `triage`, for what is open already. tell: the first report of each distinct race, when it is found."""
     if source.kind in REPORTS:
         return _triage_reported(cast(ReportLog, source), settings, filters, suppressions)
     with in_trace(source.path):
-        recording = record(source.batches(), settings)
+        recorder = Recorder()
+        for _ in told(Session(source.batches(), settings, [recorder]), tell):
+            pass
+        recording = recorder.finish()
         recording.demand_accesses()
     check_recording(filters, recording)
     truncated = source.partial

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -162,10 +162,15 @@ class Rereadable:
         if self._kept is not None:
             return iter(self._kept)
         if self._spool is None:
-            return self._as_far(open_source(self.path).batches())
+            return self._as_far(self._seen(open_source(self.path)))
         if not self.whole:
             raise TraceError(f"{self.path}: no room to keep it for a second reading: save it to a file first")
         return self._spool.again()
+
+    def _seen(self, source: Source) -> Iterator[pa.RecordBatch]:
+        """Another reading, seen by whoever looks at the first one."""
+        again: Callable[[Source], Iterator[pa.RecordBatch]] | None = getattr(self._source, "again", None)
+        return source.batches() if again is None else again(source)
 
     def _as_far(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """No further than the first reading went, which may have been ended early."""

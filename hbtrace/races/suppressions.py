@@ -23,6 +23,7 @@ _SPANS: Final = ("split", "ubatch")
 _KEYS: Final[Types] = {
     **dict.fromkeys(_GLOBS, (str,)), **dict.fromkeys(_SPANS, (str, int)), "reason": (str,), "expires": (date,),
 }  # fmt: skip
+NO_REASON: Final = "(no reason given)"
 _SPAN: Final = re.compile(r"(-?[0-9]{1,18})(?:-(-?[0-9]{1,18}))?")
 
 
@@ -41,7 +42,12 @@ class Suppression:
     @property
     def why(self) -> str:
         """Its reason, and where that is said."""
-        return f"{self.reason} ({self.place})"
+        return f"{self.said} ({self.place})"
+
+    @property
+    def said(self) -> str:
+        """Its reason, or that nobody gave one."""
+        return self.reason or NO_REASON
 
     def matches(self, report: Report) -> bool:
         sides = (report.earlier, report.current)

@@ -55,11 +55,11 @@ def nameable_of_races(races: Iterable[Signature]) -> Nameable:
 
 
 def check_filters(filters: Filters, known: Nameable, *, several: bool = False) -> None:
-    """Raises UsageError for what matches no name of any run, with the nearest names. An id that is not there is none
-    of this: a race may be gone (`absent_ids`). several: there was more than one run."""
+    """Raises UsageError for all that matches no name of any run, with the nearest names. An id that is not there is
+    none of this: a race may be gone (`absent_ids`). several: there was more than one run."""
     where = "any trace" if several else "the trace"
-    for sentence in _unmatched(filters, known, where):
-        raise UsageError(sentence)
+    if sentences := list(_unmatched(filters, known, where)):
+        raise UsageError("; ".join(sentences))
 
 
 def check_recording(filters: Filters | None, recording: Recording) -> None:

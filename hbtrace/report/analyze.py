@@ -82,7 +82,7 @@ def summary(selection: Selection, size: str, width: int | None = None) -> list[s
         lines.append("0 reports shown")
     if selection.filtered:
         lines += ["", *selection.left_out]
-    why = {f"\n  {harmless(s.why)}" for race in selection.found.values() if (s := race.suppression) and s.reason}
+    why = {f"\n  {harmless(s.why)}" for race in selection.found.values() if (s := race.suppression)}
     out = [
         (selection.suppressed, f"suppressed: {count(selection.suppressed, 'report')}{''.join(sorted(why))}"),
         (selection.limited, f"left out as repeats: {count(selection.limited, 'report')} (--all shows every one)"),

@@ -99,7 +99,7 @@ def _race(finding: RaceFinding, verb: str) -> _Case:
     # The schema of Jenkins' xUnit knows no properties of a case.
     effect = [] if finding.consequence is None else [f"effect: {effect_of(finding.consequence)}"]
     if finding.suppression is not None:
-        return _Case(of, name, "skipped", finding.suppression.reason or "suppressed", out=effect or None)
+        return _Case(of, name, "skipped", finding.suppression.said, out=effect or None)
     if finding.severity == "error":
         return _Case(of, name, "failure", finding.message, report.kind, block(report).split("\n"), effect or None)
     why = [f"reason: {finding.why}"] if finding.why else []

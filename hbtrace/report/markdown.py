@@ -16,6 +16,8 @@ from hbtrace.report.words import columns, reasons, reported, rows
 from hbtrace.words import count, effect_of
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&$@])")
+_REFERENCE: Final = re.compile(r"(?:(?<!\w)\\[@#](?=\w)|:(?=//)|\bwww(?=\.))", re.IGNORECASE)
+"""What GitHub makes a link, escaped or not, in text that holds no comment: a name must not call a person."""
 
 Table = tuple[list[str], list[list[str]]]
 """The heads of the columns, and the rows, as Markdown."""
@@ -78,8 +80,8 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A name as it is: no markup, no line break, no cell border."""
-    return _SPECIAL.sub(r"\\\1", harmless(text))
+    """A name as it is: no markup, no line break, no cell border, no mention of a person or an issue, no link."""
+    return _REFERENCE.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\1", harmless(text)))
 
 
 RENDERER = Renderer(whole=_whole)

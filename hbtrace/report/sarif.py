@@ -154,7 +154,7 @@ def _race(finding: RaceFinding, *, marked: bool) -> dict[str, Any]:
         result["baselineState"] = _STATES[finding.state]
     if marked:
         found = finding.suppression
-        result["suppressions"] = [{"kind": "external", "justification": found.reason}] if found is not None else []
+        result["suppressions"] = [{"kind": "external", "justification": found.said}] if found is not None else []
     return result
 
 

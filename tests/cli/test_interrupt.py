@@ -18,6 +18,8 @@ DEFINED = [
 ]  # fmt: skip
 RACE = [{"ev": "kernel", "backend": 0, "reads": [{"tensor": 0}]}, {"ev": "tensor_set", "tensor": 0}]
 ROWS = [*DEFINED, *RACE * 50]
+RACY = {"analyze": 1, "check": 0, "triage": 1}
+"""Verbs that tell races as they are found, and their exit codes: these races break no rule of `check`."""
 
 
 @pytest.fixture
@@ -60,6 +62,39 @@ def test_half_a_side_is_not_compared(verb: str, trace: str, capsys: pytest.Captu
     told = capsys.readouterr()
     assert "partial: 40 of 103 rows, nothing compared; distinct races until there: R-" in told.err
     assert told.out == ""
+
+
+def test_what_was_compared_and_what_was_not_is_said(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of each side: which traces were read whole, which was cut, which were not read at all. And a report is red."""
+    short = str(write(tmp_path / "short.jsonl", ROWS[:20]))
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for number, rows in enumerate((ROWS[:20], ROWS, ROWS[:20])):
+        write(folder / f"{number}.jsonl", rows)
+    known = tmp_path / "known.toml"
+    assert run(["baseline", "write", short, "-o", str(known)]) == 0
+    cut, runs = "partial: 40 of 103 rows, nothing compared; distinct races until there: R-", str(folder)
+    for arguments, begin, ends in (
+        (["diff", trace, short], f"hbtrace: base: {trace}: {cut}", [f"; head not read: {short}"]),
+        (["diff", short, trace], f"hbtrace: head: {trace}: {cut}", [f"; base read whole: {short}, 1 distinct race"]),
+        (["diff", short, runs], f"hbtrace: head: {runs}/1.jsonl: {cut}",
+         [f"; read whole: {runs}/0.jsonl; not read: {runs}/2.jsonl; base read whole: {short}, 1 distinct race"]),
+        (["baseline", "check", str(known), short, trace], f"hbtrace: {trace}: {cut}", [f"; read whole: {short}"]),
+        (["baseline", "write", trace, short, "-o", "-"], f"hbtrace: {trace}: {cut}", [f"; not read: {short}"]),
+    ):  # fmt: skip
+        reports = [] if arguments[1] == "write" else ["-f", "--report", f"junit={tmp_path / 'races.xml'}"]
+        capsys.readouterr()
+        assert run([*arguments, *reports]) == 130
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith(begin), err
+        assert err.endswith(f"{ends[0]}\n"), err
+        if reports:
+            junit = (tmp_path / "races.xml").read_text()
+            assert 'errors="1"' in junit
+            assert "cannot judge: " in junit
 
 
 def test_the_traces_behind_are_said(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,11 +141,100 @@ def test_the_bar_has_share_and_time_left(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().err.endswith("left\r\x1b[K")
 
 
-def test_races_are_told_as_they_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("verb", RACY)
+def test_races_are_told_as_they_are_found(
+    verb: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = str(write(tmp_path / "run.jsonl", ROWS))
-    assert run(["analyze", path]) == 1
+    assert run([verb, path]) == RACY[verb]
     assert "found" not in capsys.readouterr().err
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert run([verb, path]) == RACY[verb]
+    assert "found" not in capsys.readouterr().err  # over within its first second
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    assert run(["analyze", path]) == 1
+    assert run([verb, path]) == RACY[verb]
     assert capsys.readouterr().err.count("found: RACE (write-after-read) of t in row 4") == 1
+
+
+@pytest.mark.parametrize("verb", RACY)
+def test_races_of_the_first_second_are_told_behind_it(
+    verb: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A long run whose races are all found at once: the line of progress tells them when it begins."""
+    path = str(write(tmp_path / "run.jsonl", ROWS))
+    ticks = iter([0.0] * 3)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(ticks, 2.0))
+    assert run([verb, path]) == RACY[verb]
+    assert capsys.readouterr().err.count("found: RACE (write-after-read) of t in row 4") == 1
+
+
+@pytest.mark.parametrize("width", [80, 40, 200])
+@pytest.mark.parametrize("path", ["run.arrow", "a/long/path/" * 9 + "run.jsonl", "r\x1b[2J\n.arrow"])
+def test_the_line_never_breaks(
+    path: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line that is broken is not written over: one would stay for each step."""
+    line = _long_line(path, width, monkeypatch)
+    line.tell(1_000_000)
+    told = capsys.readouterr().err.removeprefix(progress._BEGIN)
+    assert len(told) < width
+    assert told.endswith("50%, 1:05 left")
+    assert told.isprintable()
+
+
+def test_a_dumb_terminal_gets_whole_lines_and_few(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    line = _long_line("run.arrow", 80, monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    for rows in range(5):
+        line.tell(rows)
+    line._start -= progress._SELDOM
+    line.tell(6)
+    line.clear()
+    told = capsys.readouterr().err
+    assert told.count("\n") == 2
+    assert told.replace("\n", "").isprintable()
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    for verb in RACY:
+        assert run([verb, str(write(tmp_path / f"{verb}.jsonl", ROWS))]) == RACY[verb]
+        assert "\x1b" not in (err := capsys.readouterr().err)
+        assert "\nfound: RACE" in f"\n{err}"
+
+
+def _long_line(path: str, width: int, monkeypatch: pytest.MonkeyPatch) -> progress._Line:
+    """The line of a reading that is at its half after 65 seconds, on a terminal."""
+
+    class Half:
+        share = 0.5
+
+    half = Half()
+    half.path = path  # type: ignore[attr-defined]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(width))
+    line = progress._Line(half)  # type: ignore[arg-type]
+    line._start -= 65
+    return line
+
+
+def test_the_second_pass_is_told_and_its_interruption_keeps_the_races(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_ROWS", 10)
+    monkeypatch.setattr("hbtrace.compare.outcome.RECORDED_BYTES", 1)
+    passes: list[str] = []
+
+    def pressed(line: progress._Line, rows: int) -> None:
+        passes.append(line._doing)
+        if line._doing == progress.JUDGING and rows == 40:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(progress._Line, "tell", pressed)
+    path = str(write(tmp_path / "run.jsonl", ROWS))
+    assert run(["analyze", path, "--format", "json"]) == 130
+    told = json.loads(capsys.readouterr().out)
+    assert (told["trace"]["rows"], told["races"]) == (103, 50)
+    assert told["warnings"][0] == f"{path}: partial: all rows were replayed, what races come to was not judged"
+    assert passes == [progress.READING] * 11 + [progress.JUDGING] * 4

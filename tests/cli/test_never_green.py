@@ -346,6 +346,28 @@ def test_a_filter_that_matches_no_name_is_wrong_use(call, runs, tmp_path, option
         api.triage(racy, filters=filters_of(option))
 
 
+@pytest.mark.parametrize(
+    ("mistyped", "fine"),
+    [
+        (("--tensor", "--actor"), ("--buffer", "GPU*")), (("--tensor", "--tensor"), ()),
+        (("--buffer", "--split", "--ubatch"), ("--tensor", "inp_*")),
+        (("--label", "--actor", "--tensor", "--buffer"), ()),
+    ],
+)  # fmt: skip
+def test_all_mistyped_filters_are_told(call, runs, mistyped, fine):
+    """Not the first alone, or whoever mends it meets the next one."""
+    racy, fixed = runs
+    number = ("--split", "--ubatch")
+    wrong = [(option, f"{'7' if option in number else 'zz'}{n:03}") for n, option in enumerate(mistyped)]
+    for arguments in (("analyze", racy), ("triage", racy), ("whatif", racy, "--fix"), ("diff", fixed, racy)):
+        code, out, err = call(*arguments, *fine, *(word for pair in wrong for word in pair))
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        for option, value in wrong:
+            assert f"{option} {value}: matches no {option.removeprefix('--')} of " in err
+        assert err.count("matches no ") == len(wrong)
+
+
 def filters_of(option: tuple[str, str]) -> api.Filters:
     key, value = option[0].removeprefix("--"), option[1]
     spans = {"7": 7, "5-9": (5, 9)}

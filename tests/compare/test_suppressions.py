@@ -191,3 +191,23 @@ def test_a_whole_file_of_blocks(hbtrace, trace, tmp_path):
     hbtrace("analyze", trace, "--format", "toml", "-o", made, "-f", "--tensor", "inp_tokens")
     assert [entry.globs["id"] for entry in read(str(made)).entries] == [FIRST]
     assert hbtrace("analyze", trace, "--format", "toml", "--tensor", "inp_pos", "--kind", "raw")[:2] == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("also", "said"),
+    [("", "(no reason given)"), ('reason = "known"\n', "known"), ("expires = 9999-12-31\n", "(no reason given)")],
+)
+def test_a_reason_is_told_and_so_is_that_there_is_none(hbtrace, trace, tmp_path, file, also, said):
+    """`reason` may be left out; where a reason is printed the reader sees that nobody gave one, and where to add it."""
+    path = file(f'[[suppress]]\ntensor = "inp_*"\n{also}')
+    clean = write(tmp_path / "clean.jsonl", run("inp_tokens", "inp_pos", waits=True))
+    told = f"{said} ({path}:1)"
+    assert told in hbtrace("analyze", trace, "--suppressions", path)[1]
+    for form in ("text", "markdown"):
+        out = hbtrace("diff", clean, trace, "--suppressions", path, "--format", form)[1]
+        assert said in out.replace("\\", ""), form
+    assert f'<skipped message="{said}"' in hbtrace("diff", clean, trace, "--suppressions", path, "--format", "junit")[1]
+    sarif = json.loads(hbtrace("diff", clean, trace, "--suppressions", path, "--format", "sarif")[1])
+    marks = [mark for result in sarif["runs"][0]["results"] for mark in result.get("suppressions", ())]
+    assert marks
+    assert {mark["justification"] for mark in marks} == {said}
