@@ -25,8 +25,10 @@ LIBRARY: Final = "libhbtrace.so"
 NOTE: Final = "built.json"
 
 OPTIONS: Final = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra")
-STATIC: Final = ("-static-libstdc++", "-static-libgcc")
-"""The library must load where another compiler's runtime is, or none."""
+STATIC: Final = ("-static-libstdc++",)
+"""The library loads where another compiler's C++ library is, or none. libgcc_s, which finds the way of an exception, is
+the system's: pyarrow needs it too, and a static one needs a C library as new as the compiler."""
+EXPORTS: Final = "exports.map"
 SANITIZED: Final = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
@@ -36,7 +38,7 @@ class BuildError(Exception):
 
 def sources(folder: Path = HERE) -> list[Path]:
     """Every file that the library is made of, in order of name."""
-    return sorted(path for path in folder.iterdir() if path.suffix in (".h", ".hpp", ".cpp"))
+    return sorted(path for path in folder.iterdir() if path.suffix in (".h", ".hpp", ".cpp", ".map"))
 
 
 def stamp(folder: Path = HERE) -> str:
@@ -64,6 +66,8 @@ def compile_to(target: Path, folder: Path = HERE, options: tuple[str, ...] = STA
     """Compile the sources into a shared library. Raises BuildError."""
     units = [str(path) for path in sources(folder) if path.suffix == ".cpp"]
     made = target.with_name(f"{target.name}.{os.getpid()}")  # whole or not at all: somebody may be loading the old one
+    if sys.platform.startswith("linux"):  # what else is in it is its own, not the process's
+        options = (*options, f"-Wl,--version-script={folder / EXPORTS}")
     command = [*compiler(), *OPTIONS, f'-DHB_STAMP="{stamp(folder)}"', *options, *units, "-o", str(made)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
@@ -89,7 +93,8 @@ def build(folder: Path = HERE) -> str:
     try:
         compile_to(target, folder)
         data = target.read_bytes()
-        note = {"stamp": stamp(folder), "platform": sysconfig.get_platform(), "size": len(data), "crc": zlib.crc32(data)}
+        note = {"stamp": stamp(folder), "platform": sysconfig.get_platform()}
+        note |= {"size": len(data), "crc": zlib.crc32(data)}
         why = ""
     except BuildError as error:
         why = str(error)

@@ -1,18 +1,18 @@
-"""Which kernel replays: the compiled one where this installation has it, else its twin in Python. Nobody else chooses."""
+"""Which kernel replays: the compiled one where this installation has it, else its twin in Python.
+
+Nobody else chooses.
+"""
 
 from __future__ import annotations
 
 import warnings
 
 from hbtrace.compiled.library import UnusableError, the_library
+from hbtrace.errors import SlowKernelWarning
 from hbtrace.replay.kernel import Kernel
 from hbtrace.replay.native_kernel import NativeKernel
 
 AnyKernel = Kernel | NativeKernel
-
-
-class SlowKernelWarning(UserWarning):
-    """The compiled kernel is there and cannot be used: the same answers, but slowly."""
 
 
 def new_kernel(*, ordered: bool) -> AnyKernel:

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from hbtrace.compiled.library import HEADER, constants, the_library
 from hbtrace.compiled.compile import HERE
+from hbtrace.compiled.library import HEADER, constants, the_library
 from hbtrace.replay.kernel import Hit
 from hbtrace.replay.program import STEP, Program
 
@@ -57,11 +57,8 @@ class NativeKernel:
         pieces, integers = _address(program.pieces)
         if steps % STEP or ends != count + 1:
             raise ValueError("a step is cut off, or a footprint has no end")
-        self._demand(
-            self._library.hb_kernel_run(
-                self._kernel, code, steps // STEP, footprints, bounds, count, pieces, integers, program.forget_footprints
-            )
-        )
+        chunk = code, steps // STEP, footprints, bounds, count, pieces, integers, program.forget_footprints
+        self._demand(self._library.hb_kernel_run(self._kernel, *chunk))
         found = self._library.hb_kernel_hit_count(self._kernel)
         if not found:
             return []
