@@ -85,13 +85,13 @@ def _first_error(told: str) -> str:
     return next((line for line in lines if "error" in line), lines[-1] if lines else "it does not say why")
 
 
-def build(folder: Path = HERE) -> str:
+def build(folder: Path = HERE, options: tuple[str, ...] = STATIC) -> str:
     """Build the library in place, and its note. Returns why there is none, empty where it was built."""
     target = folder / LIBRARY
     target.unlink(missing_ok=True)
     note: dict[str, object]
     try:
-        compile_to(target, folder)
+        compile_to(target, folder, options)
         data = target.read_bytes()
         note = {"stamp": stamp(folder), "platform": sysconfig.get_platform()}
         note |= {"size": len(data), "crc": zlib.crc32(data)}

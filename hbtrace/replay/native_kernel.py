@@ -22,13 +22,14 @@ _HALF: Final = 1 << 63
 
 class NativeKernel:
     """Replays programs of one trace in order. See `Kernel`, its twin, for `closed` and for what the counts mean.
+    library: another one than this installation's.
 
     Raises UnusableError where there is no library; later MemoryError, and ValueError for what is no program: then it
     can only be thrown away.
     """
 
-    def __init__(self, *, closed: bool) -> None:
-        self._library = the_library()
+    def __init__(self, *, closed: bool, library: ctypes.CDLL | None = None) -> None:
+        self._library = the_library() if library is None else library
         self._kernel = self._library.hb_kernel_new(closed)
         if not self._kernel:
             raise MemoryError
