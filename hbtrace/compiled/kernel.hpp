@@ -4,6 +4,14 @@
 #include "clocks.hpp"
 #include "footprints.hpp"
 
+// Sweeps that nobody sees the effect of; tests bring their limits down.
+#ifndef HB_EPOCHS_BEFORE_DROPPING
+#define HB_EPOCHS_BEFORE_DROPPING 8192
+#endif
+#ifndef HB_MET_BEFORE_JOINING
+#define HB_MET_BEFORE_JOINING 65536
+#endif
+
 namespace hb {
 
 // One chunk, as hbtrace/replay/program.py has it.
@@ -145,8 +153,8 @@ class Kernel {
 
   static constexpr u32 RESIDENT_ATOMS = 16;
   static constexpr u64 CELLS_BEFORE_FORGETTING = 4096;
-  static constexpr size_t EPOCHS_BEFORE_DROPPING = 16384;
-  static constexpr size_t MET_BEFORE_JOINING = 65536;
+  static constexpr size_t EPOCHS_BEFORE_DROPPING = HB_EPOCHS_BEFORE_DROPPING;
+  static constexpr size_t MET_BEFORE_JOINING = HB_MET_BEFORE_JOINING;
 };
 
 }  // namespace hb

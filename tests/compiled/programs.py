@@ -31,9 +31,9 @@ class Script:
 class _Writer:
     """Writes a script with one random choice after another."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, long: bool) -> None:
         self.rng = rng
-        self.closed = rng.random() < 0.7
+        self.closed = long or rng.random() < 0.7
         far = rng.random() < 0.2
         first = 1 if self.closed else rng.choice((1, 11))
         self.queues = [first + k * (FAR if far else 1) for k in range(rng.choice((1, 2, 3, 5, 30, 90)))]
@@ -41,10 +41,12 @@ class _Writer:
         self.slots = [*range(rng.choice((1, 4, 50))), *((1 << 41, LIMIT, -5) if far else ())]
         self.spaces = [*range(rng.choice((1, 2, 3)))]
         self.next_space = 3
-        self.width = rng.choice((16, 64, 300, 1000, 1000, 100_000))
+        self.long = long
+        self.width = 400_000 if long else rng.choice((16, 64, 300, 1000, 1000, 100_000))
         self.base = rng.choice((0, 0, 0, LIMIT - 2 * self.width - 10_000, -LIMIT - 1))
         self.writes = rng.choice((0.1, 0.3, 0.5, 0.8))
         self.footprints: list[int] = []
+        self.defined: set[int] = set()
         self.row = 0
         self.program = Program()
 
@@ -52,7 +54,7 @@ class _Writer:
         """So many steps; fewer where a space ends, for its footprints are of no more use."""
         self.program = Program(forget_footprints=forget)
         if forget:
-            self.footprints = []
+            self.footprints, self.defined = [], set()
         for _ in range(steps):
             self.row += 1
             if self.step():
@@ -78,7 +80,7 @@ class _Writer:
             code.extend((WAIT, rng.choice(actors), rng.choice(self.slots), 0, self.row))
         elif chance < 0.95:
             code.extend((DROP, 0, rng.choice(self.slots), 0, self.row))
-        elif chance < 0.955:
+        elif chance < 0.955 and not self.long:
             at = rng.randrange(len(self.spaces))
             code.extend((END, self.spaces[at], 0, 0, self.row))
             self.spaces[at], self.next_space = self.next_space, self.next_space + 1
@@ -93,9 +95,10 @@ class _Writer:
         if self.footprints and rng.random() < 0.8:
             return rng.choice(self.footprints)
         number = len(self.footprints) if rng.random() < 0.9 else (1 << 41) + rng.randrange(1 << 50)
-        if number in self.footprints:
+        if number in self.defined:
             return number
         self.footprints.append(number)
+        self.defined.add(number)
         self.program.footprints.append(number)
         for piece in self.large() if rng.random() < 0.25 else self.small():
             self.program.pieces.extend(piece)
@@ -106,7 +109,9 @@ class _Writer:
         rng, pieces = self.rng, []
         for number in range(rng.choice((0, 1, 1, 1, 2, 3, 5))):
             lo = rng.randrange(self.width) // 4 * 4 if rng.random() < 0.7 else rng.randrange(self.width)
-            pieces.append(self.piece(lo, rng.choice((4, 4, 4, 8, 1, 16, min(self.width, 9000))), number))
+            pieces.append(
+                self.piece(lo, rng.choice((4, 4, 4, 8, 1, 16, 32 if self.long else min(self.width, 9000))), number)
+            )
         return pieces
 
     def large(self) -> list[tuple[int, int, int, int, int]]:
@@ -123,14 +128,19 @@ class _Writer:
         return space, self.base + lo, self.base + lo + size, number, int(self.rng.random() < self.writes)
 
 
+LONG = 50
+"""Each so many seeds one is long enough for kernels to sweep their memory."""
+
+
 def script(seed: int) -> Script:
     """The script of a seed."""
     rng = random.Random(seed)
-    writer = _Writer(rng)
+    long = seed % LONG == LONG - 1
+    writer = _Writer(rng, long=long)
     out = Script(writer.closed)
     forget = False
-    for _ in range(rng.choice((1, 3, 10))):
-        steps = rng.choice((1, 20, 200, 200 if writer.width < 9999 else 1500))
+    for _ in range(4 if long else rng.choice((1, 3, 10))):
+        steps = 8000 if long else rng.choice((1, 20, 200, 200 if writer.width < 9999 else 1500))
         out.chunks.append(writer.chunk(steps, forget=forget))
         out.asks.append(rng.random() < 0.5)
         ended = END in out.chunks[-1].code[-5:-4]

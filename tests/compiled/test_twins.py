@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -177,11 +178,7 @@ NATIVE_FAULTS = {
     "what is known races": ("kernel.cpp", "epoch.clock > now_.known->of", "epoch.clock >= now_.known->of"),
     "a home is not told": ("kernel.cpp", "residents_[cell.home].mark(cell.atom);", "(void)home;"),
     "an epoch is mistaken": ("kernel.cpp", "epochs_[kept] = epochs_[k];", "epochs_[kept] = epochs_[0];"),
-    "readers are lost": (
-        "kernel.cpp",
-        "else readers.insert(found,",
-        "else if (readers.size() < 3) readers.insert(found,",
-    ),
+    "readers are lost": ("kernel.cpp", "else readers.insert(", "else if (readers.size() < 3) readers.insert("),
     "a list of clocks is cut": ("clocks.hpp", "learnt |= clock > before;", "learnt = clock > before;"),
     "a leaf is split wrongly": ("cells.hpp", "if (at.slot > kept || append)", "if (at.slot > kept + 1 || append)"),
 }
@@ -213,11 +210,11 @@ def test_an_error_in_the_compiled_kernel_is_found(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "program",
     [
-        Program(code=programs.array("q", (9, 0, 0, -1, 0))),
-        Program(code=programs.array("q", (QUEUE, 1, 0, 0, 0))),
-        Program(code=programs.array("q", (HOST, 0, 0, -1))),
-        Program(footprints=programs.array("q", (0,))),
-        Program(footprints=programs.array("q", (0,)), bounds=programs.array("q", (0, 5))),
+        Program(code=array("q", (9, 0, 0, -1, 0))),
+        Program(code=array("q", (QUEUE, 1, 0, 0, 0))),
+        Program(code=array("q", (HOST, 0, 0, -1))),
+        Program(footprints=array("q", (0,))),
+        Program(footprints=array("q", (0,)), bounds=programs.array("q", (0, 5))),
     ],
     ids=["operation", "footprint", "half a step", "no bounds", "no pieces"],
 )
