@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from hbtrace.compiled.compile import BuildError, compiler
 from tests.compiled import sanitized
+from tests.compiled.programs import script
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +21,11 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sanitized")
     (folder / "probe.cpp").write_text("int main() { return 0; }\n")
     try:
-        sanitized.subprocess.run(
+        subprocess.run(
             [*compiler(), *sanitized.SANITIZERS, str(folder / "probe.cpp"), "-o", str(folder / "probe")],
             capture_output=True, check=True,
         )  # fmt: skip
-    except sanitized.subprocess.CalledProcessError:
+    except subprocess.CalledProcessError:
         pytest.skip("this compiler has no sanitizers")
     return sanitized.build(folder, *sanitized.SANITIZERS, *sanitized.SMALL, "-O0")
 
@@ -43,7 +45,7 @@ def test_more_than_32_bits_can_number_is_want_of_memory(tmp_path: Path) -> None:
     except BuildError as error:
         pytest.skip(str(error))
     seeds = range(40)
-    scripts = [sanitized.script(seed) for seed in seeds]
+    scripts = [script(seed) for seed in seeds]
     said = sanitized.answers(small, scripts)
     full = 0
     for each in scripts:

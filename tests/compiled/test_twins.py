@@ -66,14 +66,14 @@ def test_where_a_compiler_is_the_kernel_is_compiled() -> None:
 
 @needs_library
 def test_on_random_flat_programs() -> None:
-    hits = sum(replay(programs.script(seed)) for seed in range(FIRST_SEED, FIRST_SEED + max(PROGRAMS // 5, 1)))
+    hits = sum(replay(programs.script(seed)) for seed in range(FIRST_SEED, FIRST_SEED + max(PROGRAMS // 10, 1)))
     assert hits or PROGRAMS < 100
 
 
 @needs_library
 def test_the_flat_programs_reach_what_they_should() -> None:
     """They sweep what is known, keep footprints resident and read by many, and leave both worlds."""
-    scripts = [programs.script(seed) for seed in range(300)]
+    scripts = [programs.script(seed) for seed in range(150)]
     swept = many = 0
     for script in scripts:
         kernel = Kernel(closed=script.closed)
@@ -146,23 +146,22 @@ def test_on_a_recorded_run(name: str, rows: int) -> None:
 
 SEEDS = range(400)
 
-PYTHON_FAULTS = {
+_hits = python_kernel._Access.hits
+_replace = shadow.Space.replace
+
+PYTHON_FAULTS: dict[str, tuple[str, Any]] = {
     "a clock one behind": ("raise_to", lambda known, news: python_kernel.Clock.update(known, news) or True),
     "nothing is forgotten": ("Kernel._drop_known", lambda self, cell: None),
     "neighbours stay apart": ("Space.merge", lambda self, inside: None),
     "a home is not told": ("Space.replace", None),
     "only the first bytes": ("_Access.hits", lambda self: _hits(self)[:1]),
 }
-_hits = python_kernel._Access.hits
 
 
 def _replace_and_tell_nobody(self: Any, inside: list[int], lo: int, cell: Any) -> None:
     for start in inside:
         self.cells[start].home = None
     _replace(self, inside, lo, cell)
-
-
-_replace = shadow.Space.replace
 
 
 @needs_library

@@ -38,7 +38,7 @@ class Twins:
             pairs = zip([*expected, None], [*got, None], strict=False)
             first = next(pair for pair in pairs if pair[0] != pair[1])
             raise DifferenceError(f"hits: {len(expected)} and {len(got)}, first {first}")
-        self._same("visited, cells, known", *map(counts, (self._python, self._native)))
+        self._same("visited, cells, known", counts(self._python), counts(self._native))
         Twins.chunks += 1
         Twins.hits += len(got)
         return got
@@ -46,7 +46,7 @@ class Twins:
     def remembered(self) -> set[int]:
         expected, got = self._python.remembered(), self._native.remembered()
         self._same("remembered", expected, got)
-        self._same("visited, cells, known, then", *map(counts, (self._python, self._native)))
+        self._same("visited, cells, known, then", counts(self._python), counts(self._native))
         return got
 
     @staticmethod
