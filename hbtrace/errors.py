@@ -38,6 +38,10 @@ class StoppedError(HbtraceError):
     exit_code = 130
 
 
+class SlowKernelWarning(UserWarning):
+    """The compiled kernel is there and cannot be used: the same answers, slowly. Not an error; Python shows it once."""
+
+
 @contextmanager
 def in_trace(path: str) -> Iterator[None]:
     """Puts the name of the trace before what only knows a row of it, or that there is nothing to judge."""

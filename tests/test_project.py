@@ -63,7 +63,7 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
 
 
 def test_the_top_level_is_what_it_should_be() -> None:
-    known = {"pyproject.toml", "hbtrace", "tests", "sample_traces", "README.md", "Makefile"}
+    known = {"pyproject.toml", "hbtrace", "tests", "sample_traces", "README.md", "Makefile", "hatch_build.py"}
     tops = {path.relative_to(ROOT).parts[0] for path in project_files()}
     assert {top for top in tops if not top.startswith(".")} == known
 

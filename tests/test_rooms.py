@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "hbtrace"
 
 FLOORS = (
     ("errors", "escape", "words", "findings", "backends", "engines"),
-    ("outfile",),
+    ("outfile", "compiled"),
     ("trace",),
     ("importers", "record", "simulate"),
     ("replay", "info"),

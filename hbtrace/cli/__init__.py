@@ -11,12 +11,15 @@ import importlib
 import os
 import signal
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
 
 from hbtrace.cli import interrupt
-from hbtrace.errors import HbtraceError
+from hbtrace.errors import HbtraceError, SlowKernelWarning
 from hbtrace.escape import harmless, printed
 from hbtrace.words import did_you_mean
 
@@ -80,8 +83,9 @@ def _nearest(word: str) -> str:
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
         from hbtrace import __version__
+        from hbtrace.replay.kernels import described
 
-        click.echo(f"hbtrace {__version__}")
+        click.echo(f"hbtrace {__version__} ({described()})")
         ctx.exit()
 
 
@@ -147,7 +151,7 @@ def run(arguments: list[str]) -> int:
             with cli.make_context("hbtrace", [], resilient_parsing=True) as ctx:
                 click.echo(ctx.get_help(), err=True)
             return 2
-        with cli.make_context("hbtrace", arguments) as ctx:
+        with _warnings_told(), cli.make_context("hbtrace", arguments) as ctx:
             result: Any = cli.invoke(ctx)
         sys.stdout.flush()
     except HbtraceError as error:
@@ -167,6 +171,25 @@ def run(arguments: list[str]) -> int:
     if interrupt.asked() and result != 70:
         return 130
     return result if isinstance(result, int) else 0
+
+
+@contextmanager
+def _warnings_told() -> Iterator[None]:
+    """That a run is slow is said once, in our words, whatever Python does with warnings."""
+    told: set[str] = set()
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not issubclass(category, SlowKernelWarning):
+                others(message, category, *place, **more)
+            elif str(message) not in told:
+                told.add(str(message))
+                click.echo(harmless(f"warning: {message}"), err=True)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", SlowKernelWarning)
+        yield
 
 
 def _sentence(error: click.ClickException) -> str:

@@ -1,7 +1,8 @@
 """The kernel: vector clocks and shadow memory over a flat program of integers.
 
-It knows no names, no events and no Arrow: a `Program` goes in, `Hit`s come out. Whatever replaces it, compiled or
-not, has these two doors and `remembered()`. The rules are those of the contract's sections 3 and 4.
+It knows no names, no events and no Arrow: a `Program` goes in, `Hit`s come out. Its compiled twin has the same doors
+and gives the same answers to the last count (`native_kernel.py`); who changes one changes both. The rules are those of
+the contract's sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -120,14 +121,6 @@ def raise_to(known: Clock, news: Clock) -> bool:
             known[actor] = clock
             learnt = True
     return learnt
-
-
-def new_kernel(*, ordered: bool) -> Kernel:
-    """The kernel of this installation, for a new replay: the only place that chooses one.
-
-    ordered: each host thread is an actor of its own.
-    """
-    return Kernel(closed=not ordered)
 
 
 class Kernel:

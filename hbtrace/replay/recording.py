@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 from hbtrace.errors import NothingToJudgeError
 from hbtrace.replay.clocks import Clocks, Order
 from hbtrace.replay.exercise import Exercise
-from hbtrace.replay.kernel import Hit, new_kernel
+from hbtrace.replay.kernel import Hit
+from hbtrace.replay.kernels import new_kernel
 from hbtrace.replay.program import STEP, Program
 from hbtrace.replay.reports import Report
 from hbtrace.replay.session import Observer, Replayed, Session, nothing_in

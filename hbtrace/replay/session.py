@@ -16,7 +16,8 @@ from hbtrace.errors import NothingToJudgeError
 from hbtrace.replay.clocks import Clocks, Order
 from hbtrace.replay.diagnostics import SKIPPED
 from hbtrace.replay.exercise import Exercise
-from hbtrace.replay.kernel import Hit, Kernel, new_kernel
+from hbtrace.replay.kernel import Hit
+from hbtrace.replay.kernels import AnyKernel, new_kernel
 from hbtrace.replay.lower import Lowering
 from hbtrace.replay.program import Program
 from hbtrace.replay.reports import Naming, Report
@@ -80,7 +81,7 @@ class Session:
         self._observers = observers
         self._lowering = Lowering(settings)
         self._naming = Naming(self._lowering, fold=settings.fold_layers)
-        self._kernel: Kernel | None = None
+        self._kernel: AnyKernel | None = None
         self._remembers = kernel
         self._clocks = Clocks() if any(observer.ordered for observer in observers) else None
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from hbtrace.replay.kernel import Hit, Kernel, new_kernel
+from hbtrace.replay.kernel import Hit
+from hbtrace.replay.kernels import AnyKernel, new_kernel
 from hbtrace.replay.recording import Recorder, Recording
 from hbtrace.replay.reports import Naming, Report
 from hbtrace.replay.session import Observer, Replayed, Session
@@ -21,7 +22,7 @@ class Variant(Observer):
 
     def __init__(self, rules: Sequence[Rule], settings: Settings) -> None:
         self._patch = Patch(rules, settings)
-        self._kernel: Kernel | None = None
+        self._kernel: AnyKernel | None = None
         self._recording: Recording | None = Recording()
 
     def take(self, replayed: Replayed) -> None:

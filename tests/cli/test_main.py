@@ -107,8 +107,11 @@ def test_every_verb_of_the_table_is_there() -> None:
 
 def test_version() -> None:
     from hbtrace import __version__
+    from hbtrace.replay.kernels import described
 
-    assert hbtrace("--version").stdout == f"hbtrace {__version__}\n"
+    assert hbtrace("--version").stdout == f"hbtrace {__version__} ({described()})\n"
+    done = hbtrace("--version", env={**os.environ, "HBTRACE_NATIVE": "0"})
+    assert done.stdout == f"hbtrace {__version__} (Python kernel: HBTRACE_NATIVE is 0)\n"
 
 
 def test_nothing_at_all_is_wrong_use_and_shows_the_help() -> None:

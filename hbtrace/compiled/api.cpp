@@ -1,0 +1,66 @@
+// The C interface: nothing but the way from C to C++, and from an exception to a status.
+#include "hbtrace.h"
+
+#include <stdexcept>
+
+#include "kernel.hpp"
+
+#ifndef HB_STAMP
+#error "compile.py says what the sources are"
+#endif
+
+struct hb_kernel {
+  hb::Kernel kernel;
+  int32_t status = HB_OK;
+  explicit hb_kernel(bool closed) : kernel(closed) {}
+};
+
+namespace {
+
+// Run it; what it throws is the object's status from now on.
+template <class Work>
+int32_t guarded(int32_t &status, Work work) {
+  if (status != HB_OK) return status;
+  try {
+    work();
+  } catch (const hb::BadProgram &) {
+    status = HB_BAD_PROGRAM;
+  } catch (...) {  // bad_alloc, or length_error: as good as
+    status = HB_NO_MEMORY;
+  }
+  return status;
+}
+
+}  // namespace
+
+int32_t hb_interface(void) { return HB_INTERFACE; }
+const char *hb_stamp(void) { return HB_STAMP; }
+
+hb_kernel *hb_kernel_new(int32_t closed) {
+  try {
+    return new hb_kernel(closed != 0);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void hb_kernel_free(hb_kernel *kernel) { delete kernel; }
+
+int32_t hb_kernel_run(hb_kernel *kernel, const int64_t *code, int64_t steps, const int64_t *footprints, const int64_t *bounds,
+                      int64_t count, const int64_t *pieces, int64_t integers, int64_t forget) {
+  return guarded(kernel->status, [&] { kernel->kernel.run({code, steps, footprints, bounds, count, pieces, integers, forget != 0}); });
+}
+
+int64_t hb_kernel_hit_count(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.hits.size() / HB_HIT); }
+const int64_t *hb_kernel_hits(const hb_kernel *kernel) { return kernel->kernel.hits.data(); }
+
+int32_t hb_kernel_remember(hb_kernel *kernel) {
+  return guarded(kernel->status, [&] { kernel->kernel.remember(); });
+}
+
+int64_t hb_kernel_row_count(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.rows.size()); }
+const int64_t *hb_kernel_rows(const hb_kernel *kernel) { return kernel->kernel.rows.data(); }
+
+int64_t hb_kernel_visited(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.visited()); }
+int64_t hb_kernel_cells(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.cells()); }
+int64_t hb_kernel_known(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.known()); }

@@ -1,0 +1,63 @@
+/* The interface of the compiled part of hbtrace: all that Python sees of it.
+ *
+ * hbtrace/compiled/library.py makes the ctypes signatures from the lines that start with HB_API, so they stay one a
+ * function, with the types used here. Integers of a program are those of hbtrace/replay/program.py.
+ *
+ * No function throws. Those that can fail return a status; after any but HB_OK an object can only be freed.
+ */
+#ifndef HBTRACE_H
+#define HBTRACE_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define HB_EXPORT __declspec(dllexport)
+#else
+#define HB_EXPORT __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+#define HB_API extern "C" HB_EXPORT
+#else
+#define HB_API HB_EXPORT
+#endif
+
+/* Raised when a function changes its meaning but not its types. */
+#define HB_INTERFACE 1
+
+#define HB_OK 0
+#define HB_NO_MEMORY 1
+#define HB_BAD_PROGRAM 2 /* an operation, a footprint or a piece that no program has */
+
+/* Integers of one hit, in the order of `Hit` in hbtrace/replay/kernel.py; the last, bytes, is unsigned. */
+#define HB_HIT 14
+
+typedef struct hb_kernel hb_kernel;
+
+/* HB_INTERFACE of the library, and what it was made of (compile.py, `stamp`). */
+HB_API int32_t hb_interface(void);
+HB_API const char *hb_stamp(void);
+
+/* A kernel for one trace, NULL without memory. closed: no actor appears that does not know all that actor 0 knows. */
+HB_API hb_kernel *hb_kernel_new(int32_t closed);
+HB_API void hb_kernel_free(hb_kernel *kernel);
+
+/* Replay one chunk: `steps` steps of code, after the `count` footprints it uses for the first time were defined:
+ * footprints[k] has the pieces bounds[k] to bounds[k + 1], counted in integers, of which there are `integers`. */
+HB_API int32_t hb_kernel_run(hb_kernel *kernel, const int64_t *code, int64_t steps, const int64_t *footprints, const int64_t *bounds, int64_t count, const int64_t *pieces, int64_t integers, int64_t forget);
+
+/* The hits of the last run: how many, and HB_HIT integers each, good until the next run. */
+HB_API int64_t hb_kernel_hit_count(const hb_kernel *kernel);
+HB_API const int64_t *hb_kernel_hits(const hb_kernel *kernel);
+
+/* The rows whose accesses can still be met, each once, in no order, good until the next call. Forgets what cannot. */
+HB_API int32_t hb_kernel_remember(hb_kernel *kernel);
+HB_API int64_t hb_kernel_row_count(const hb_kernel *kernel);
+HB_API const int64_t *hb_kernel_rows(const hb_kernel *kernel);
+
+/* What the budget asks for: atoms looked at so far, cells remembered, entries of all vector clocks. */
+HB_API int64_t hb_kernel_visited(const hb_kernel *kernel);
+HB_API int64_t hb_kernel_cells(const hb_kernel *kernel);
+HB_API int64_t hb_kernel_known(const hb_kernel *kernel);
+
+#endif

@@ -1,0 +1,100 @@
+"""The kernel under the address and the undefined-behaviour sanitizer, its answers compared with the Python kernel's.
+
+`python -m tests.compiled.sanitized N`: N random scripts and N hostile ones. Small limits are compiled in, so that what
+long traces reach seldom happens all the time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from array import array
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+from hbtrace.compiled import compile as compiling
+from hbtrace.replay.kernel import Kernel
+from tests.compiled.programs import Script, flat, hostile, script
+
+DRIVER = Path(__file__).with_name("driver.cpp")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
+SMALL = ("-DHB_EPOCHS_BEFORE_DROPPING=8", "-DHB_MET_BEFORE_JOINING=4")
+
+
+def build(folder: Path, *options: str) -> Path:
+    """The driver with the kernel in it, in this folder. Raises BuildError."""
+    target = folder / "driver"
+    units = [str(path) for path in (*compiling.sources(), DRIVER) if path.suffix == ".cpp"]
+    command = [*compiling.compiler(), "-std=c++17", '-DHB_STAMP="x"', *options, f"-I{compiling.HERE}", *units]
+    done = subprocess.run([*command, "-o", str(target)], capture_output=True, check=False, text=True)
+    if done.returncode:
+        raise compiling.BuildError(done.stderr)
+    return target
+
+
+def answers(driver: Path, scripts: list[Script]) -> Iterator[int]:
+    """What the driver says to these, int64 by int64. Raises AssertionError where a sanitizer ended it."""
+    done = subprocess.run([str(driver)], input=b"".join(map(flat, scripts)), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")[-4000:]
+    return iter(array("q", done.stdout))
+
+
+def expected(script: Script) -> Iterator[tuple[int, list[int], list[int], set[int]]]:
+    """By chunk: a status of 0, hits, counts, and what is remembered where somebody asks."""
+    kernel = Kernel(closed=script.closed)
+    for program, asks in zip(script.chunks, script.asks, strict=True):
+        hits = [number for hit in kernel.run(program) for number in hit]
+        rows = kernel.remembered() if asks else set()
+        yield 0, hits, [kernel.visited, kernel.cells, kernel.known], rows
+
+
+def _list(said: Iterator[int]) -> list[int]:
+    return [next(said) for _ in range(next(said))]
+
+
+def compare(driver: Path, seeds: range) -> int:
+    """Random scripts on the driver and in Python; how many integers of hits. Raises AssertionError at a difference."""
+    scripts, hits = [script(seed) for seed in seeds], 0
+    said = answers(driver, scripts)
+    for seed, each in zip(seeds, scripts, strict=True):
+        for number, chunk in enumerate(expected(each)):
+            got = next(said), _list(said), _list(said), set(_list(said))
+            assert got == chunk, f"seed {seed}, chunk {number}"
+            hits += len(chunk[1])
+    assert next(said, None) is None
+    return hits
+
+
+def survive(driver: Path, seeds: range) -> int:
+    """Hostile scripts: each ends with a status. How many were refused."""
+    refused = 0
+    for start in range(seeds.start, seeds.stop, 50):
+        some = [hostile(seed) for seed in range(start, min(start + 50, seeds.stop))]
+        said = answers(driver, some)
+        for each in some:
+            for _ in each.chunks:
+                if status := next(said):
+                    refused += status == 2
+                else:
+                    for _ in range(3):
+                        _list(said)
+        assert next(said, None) is None
+    return refused
+
+
+def main() -> None:
+    number = int(sys.argv[1])
+    with tempfile.TemporaryDirectory() as name:
+        driver = build(Path(name), *SANITIZERS, *SMALL, "-O1")
+        for start in count(0, 100):
+            if start >= number:
+                break
+            seeds = range(start, min(start + 100, number))
+            hits, refused = compare(driver, seeds), survive(driver, seeds)
+            print(f"{seeds.stop} scripts: {hits:,} integers of hits, {refused} chunks refused", flush=True)
+
+
+if __name__ == "__main__":
+    main()
