@@ -47,8 +47,10 @@ hb_kernel *hb_kernel_new(int32_t closed) {
 void hb_kernel_free(hb_kernel *kernel) { delete kernel; }
 
 int32_t hb_kernel_run(hb_kernel *kernel, const int64_t *code, int64_t steps, const int64_t *footprints, const int64_t *bounds,
-                      int64_t count, const int64_t *pieces, int64_t integers, int64_t forget) {
-  return guarded(kernel->status, [&] { kernel->kernel.run({code, steps, footprints, bounds, count, pieces, integers, forget != 0}); });
+                      int64_t count, const int64_t *pieces, int64_t integers, int64_t forget, int64_t visits, int64_t races) {
+  const hb::Program program{code, steps, footprints, bounds, count, pieces, integers, forget != 0};
+  const auto bound = [](int64_t most) { return most < 0 ? 0 : static_cast<hb::u64>(most); };
+  return guarded(kernel->status, [&] { kernel->kernel.run(program, bound(visits), bound(races)); });
 }
 
 int64_t hb_kernel_hit_count(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.hits.size() / HB_HIT); }

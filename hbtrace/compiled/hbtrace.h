@@ -43,8 +43,9 @@ HB_API hb_kernel *hb_kernel_new(int32_t closed);
 HB_API void hb_kernel_free(hb_kernel *kernel);
 
 /* Replay one chunk: `steps` steps of code, after the `count` footprints it uses for the first time were defined:
- * footprints[k] has the pieces bounds[k] to bounds[k + 1], counted in integers, of which there are `integers`. */
-HB_API int32_t hb_kernel_run(hb_kernel *kernel, const int64_t *code, int64_t steps, const int64_t *footprints, const int64_t *bounds, int64_t count, const int64_t *pieces, int64_t integers, int64_t forget);
+ * footprints[k] has the pieces bounds[k] to bounds[k + 1], counted in integers, of which there are `integers`. Beyond
+ * so many visits or races it ends, which the counts tell; then the kernel can only be freed. */
+HB_API int32_t hb_kernel_run(hb_kernel *kernel, const int64_t *code, int64_t steps, const int64_t *footprints, const int64_t *bounds, int64_t count, const int64_t *pieces, int64_t integers, int64_t forget, int64_t visits, int64_t races);
 
 /* The hits of the last run: how many, and HB_HIT integers each, good until the next run. */
 HB_API int64_t hb_kernel_hit_count(const hb_kernel *kernel);
@@ -55,7 +56,7 @@ HB_API int32_t hb_kernel_remember(hb_kernel *kernel);
 HB_API int64_t hb_kernel_row_count(const hb_kernel *kernel);
 HB_API const int64_t *hb_kernel_rows(const hb_kernel *kernel);
 
-/* What the budget asks for: atoms looked at so far, cells remembered, entries of all vector clocks. */
+/* What the budget asks for: atoms looked at so far, and cells where an atom is not exactly one; cells remembered, entries of all vector clocks. */
 HB_API int64_t hb_kernel_visited(const hb_kernel *kernel);
 HB_API int64_t hb_kernel_cells(const hb_kernel *kernel);
 HB_API int64_t hb_kernel_known(const hb_kernel *kernel);

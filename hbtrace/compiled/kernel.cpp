@@ -13,10 +13,25 @@ enum Kind { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ };
 
 // --- steps
 
-void Kernel::run(const Program &program) {
+void Kernel::run(const Program &program, u64 visits, u64 races) {
+  static_assert(HITS_OF_ONE == HB_HIT, "one size of a hit");
   hits.clear();
-  define(program);
-  step(program.code, program.steps);
+  end_ = visited_ + visits;
+  most_ = races;
+  try {
+    define(program);
+    step(program.code, program.steps);
+  } catch (const Enough &) {
+    try {
+      if (!met_.empty()) tell();
+    } catch (const Enough &) {
+    }
+  }
+}
+
+void Kernel::count(u64 visits) {
+  visited_ += visits;
+  if (visited_ > end_) throw Enough();
 }
 
 void Kernel::define(const Program &program) {
@@ -74,10 +89,10 @@ void Kernel::access(u32 actor, i64 footprint, i64 row) {
   const Clock &known = clocks_.known(actor);
   now_ = {actor, NONE, known.of(actor), row, &known};
   if (closed_ && actor == 0) {
-    visited_ += print.count;
+    count(print.count);
     for (u32 k = 0; k < print.count; k++) unremembered(footprints_.atoms[print.first + k]);
   } else if (print.count < RESIDENT_ATOMS) {
-    visited_ += print.count;
+    count(print.count);
     visit_small(print);
   } else {
     visit_resident(print);
@@ -102,7 +117,7 @@ void Kernel::visit_resident(Footprint &print) {
   epochs_[now_.epoch].row = now_.row;
   if (!residents_[home].stale()) return;
   residents_[home].take(others_);
-  visited_ += others_.size();
+  count(others_.size());
   for (u32 k : others_) visit(footprints_.atoms[print.first + k], home, k);
 }
 
@@ -151,6 +166,7 @@ void Kernel::meet(i32 number, const Entry &earlier, i32 kind, const Atom &atom, 
                   static_cast<u64>(hi) - static_cast<u64>(lo), atom.space});
   if (met_.size() >= join_met_at_) {
     join_met();
+    if (met_.size() > races_left()) throw Enough();
     join_met_at_ = std::max(MET_BEFORE_JOINING, 2 * met_.size());
   }
 }
@@ -173,6 +189,8 @@ void Kernel::join_met() {
 
 void Kernel::tell() {
   if (met_.size() > 1) join_met();
+  const bool enough = met_.size() > races_left();
+  if (enough) met_.resize(races_left() + 1);
   for (const Met &met : met_) {
     const i64 hit[HB_HIT] = {now_.row, met.number, met.earlier_row, met.earlier_number, met.kind,
                              clocks_.number(now_.actor), now_.clock, clocks_.number(met.earlier_actor), met.earlier_clock,
@@ -182,6 +200,7 @@ void Kernel::tell() {
   }
   met_.clear();
   join_met_at_ = MET_BEFORE_JOINING;
+  if (enough) throw Enough();
 }
 
 // --- one atom
@@ -242,6 +261,7 @@ void Kernel::settle(Cell &cell, bool raced, u32 home, u32 index) {
 // As `visit`, where the atom is not exactly one cell.
 void Kernel::visit_many(Atom &atom, u32 home, u32 index) {
   cut_out(atom);
+  count(inside_.size());
   bool raced = false;
   for (const Cell &cell : inside_) raced |= check(atom, cell.lo, cell.hi, cell);
   if (atom.last_write >= 0) keep_write(atom, raced, home, index);
@@ -290,10 +310,12 @@ void Kernel::unremembered(Atom &atom) {
   if (atom.first_write < 0) {
     Cell *cell = find(atom);
     if (cell != nullptr) {
+      count(1);
       check(atom, atom.lo, atom.hi, *cell);
       return;
     }
     spaces_[atom.space].overlapping(atom.lo, atom.hi, inside_);
+    count(inside_.size());
     for (const Cell &each : inside_) check(atom, std::max(each.lo, atom.lo), std::min(each.hi, atom.hi), each);
     return;
   }
@@ -307,6 +329,7 @@ void Kernel::unremembered(Atom &atom) {
     return;
   }
   cut_out(atom);
+  count(inside_.size());
   for (Cell &cell : inside_) {
     check(atom, cell.lo, cell.hi, cell);
     mark(cell, NONE);

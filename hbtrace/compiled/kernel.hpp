@@ -32,8 +32,9 @@ class Kernel {
   Kernel(const Kernel &) = delete;
   Kernel &operator=(const Kernel &) = delete;
 
-  // Replay one chunk; its hits are then in `hits`. Throws BadProgram, bad_alloc; then the kernel is of no more use.
-  void run(const Program &program);
+  // Replay one chunk; its hits are then in `hits`. Beyond so many visits or races it ends, as the counts tell. Then,
+  // and where it throws BadProgram or bad_alloc, the kernel is of no more use.
+  void run(const Program &program, u64 visits, u64 races);
 
   // Footprints for the steps to come; `forget`: the numbers of those before are void.
   void define(const Program &program);
@@ -85,6 +86,10 @@ class Kernel {
     const Clock *known;
   };
 
+  struct Enough {};  // more was to be done than was allowed
+
+  void count(u64 visits);
+  size_t races_left() const { return most_ - hits.size() / HITS_OF_ONE; }
   void access(u32 actor, i64 footprint, i64 row);
   void visit_small(const Footprint &print);
   bool plain(Atom &atom);
@@ -140,6 +145,7 @@ class Kernel {
   std::vector<Readers> readers_;
   std::vector<u32> free_readers_;
   u64 cells_ = 0, sweep_at_ = CELLS_BEFORE_FORGETTING, visited_ = 0;
+  u64 end_ = 0, most_ = 0;  // of visits, and of the races of this run
 
   // Of the step being replayed.
   Access now_{};
@@ -151,6 +157,7 @@ class Kernel {
   size_t gone_ = 0;     // so many,
   Cell left_{}, right_{};  // and what of them lies over the atom's edges
 
+  static constexpr size_t HITS_OF_ONE = 14;  // HB_HIT
   static constexpr u32 RESIDENT_ATOMS = 16;
   static constexpr u64 CELLS_BEFORE_FORGETTING = 4096;
   static constexpr size_t EPOCHS_BEFORE_DROPPING = HB_EPOCHS_BEFORE_DROPPING;

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hbtrace.compiled.compile import HERE
 from hbtrace.compiled.library import HEADER, constants, the_library
-from hbtrace.replay.kernel import Hit
+from hbtrace.replay.kernel import UNBOUNDED, Hit
 from hbtrace.replay.program import STEP, Program
 
 _STATUS: Final = constants((HERE / HEADER).read_text(encoding="utf-8"))
@@ -50,15 +50,15 @@ class NativeKernel:
         """The entries of all vector clocks."""
         return int(self._library.hb_kernel_known(self._kernel))
 
-    def run(self, program: Program) -> list[Hit]:
-        """Replay one chunk; the races in it, in order."""
+    def run(self, program: Program, *, visits: int = UNBOUNDED, races: int = UNBOUNDED) -> list[Hit]:
+        """Replay one chunk; the races in it, in order. It ends early as `Kernel.run` does."""
         code, steps = _address(program.code)
         footprints, count = _address(program.footprints)
         bounds, ends = _address(program.bounds)
         pieces, integers = _address(program.pieces)
         if steps % STEP or ends != count + 1:
             raise ValueError("a step is cut off, or a footprint has no end")
-        chunk = code, steps // STEP, footprints, bounds, count, pieces, integers, program.forget_footprints
+        chunk = code, steps // STEP, footprints, bounds, count, pieces, integers, program.forget_footprints, visits, races
         self._demand(self._library.hb_kernel_run(self._kernel, *chunk))
         found = self._library.hb_kernel_hit_count(self._kernel)
         if not found:

@@ -24,7 +24,7 @@ static bool chunk(hb_kernel *kernel) {
   Integers bounds(static_cast<size_t>(head[4])), pieces(static_cast<size_t>(head[5]));
   if (!take(code) || !take(footprints) || !take(bounds) || !take(pieces)) return false;
   int64_t status = hb_kernel_run(kernel, code.data(), head[2] / 5, footprints.data(), bounds.data(), head[3], pieces.data(),
-                                 head[5], head[0]);
+                                 head[5], head[0], int64_t{1} << 62, int64_t{1} << 62);
   if (status == HB_OK && head[1]) status = hb_kernel_remember(kernel);
   std::fwrite(&status, sizeof status, 1, stdout);
   if (status != HB_OK) return true;

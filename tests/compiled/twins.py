@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from hbtrace.replay.kernel import Hit, Kernel
+from hbtrace.replay.kernel import UNBOUNDED, Hit, Kernel
 from hbtrace.replay.native_kernel import NativeKernel
 from hbtrace.replay.program import Program
 from tests.compiled.programs import Script
@@ -31,9 +31,13 @@ class Twins:
         self._python = python(closed=closed)
         self._native = NativeKernel(closed=closed, library=library)
 
-    def run(self, program: Program) -> list[Hit]:
-        """One chunk, on both."""
-        expected, got = self._python.run(program), self._native.run(program)
+    def run(self, program: Program, *, visits: int = UNBOUNDED, races: int = UNBOUNDED) -> list[Hit]:
+        """One chunk, on both. Beyond the bounds they agree on the counts, and are of no use any more."""
+        end = self._python.visited + visits
+        expected, got = (kernel.run(program, visits=visits, races=races) for kernel in (self._python, self._native))
+        if self._python.visited > end or len(expected) > races:
+            self._same("visited, hits", (self._python.visited, len(expected)), (self._native.visited, len(got)))
+            return got
         if expected != got:
             pairs = zip([*expected, None], [*got, None], strict=False)
             first = next(pair for pair in pairs if pair[0] != pair[1])
@@ -67,6 +71,16 @@ def replay(script: Script, **kernels: Any) -> int:
         if asks:
             twins.remembered()
     return hits
+
+
+def bounded(script: Script, visits: int, races: int) -> bool:
+    """Whether a script came to the bounds, on both kernels at the same place. Raises DifferenceError."""
+    twins, hits = Twins(closed=script.closed), 0
+    for program in script.chunks:
+        hits += len(twins.run(program, visits=visits - twins.visited, races=races - hits))
+        if twins.visited > visits or hits > races:
+            return True
+    return False
 
 
 def found_by(seeds: range, script: Callable[[int], Script], **kernels: Any) -> int | None:
