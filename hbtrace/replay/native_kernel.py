@@ -58,8 +58,8 @@ class NativeKernel:
         pieces, integers = _address(program.pieces)
         if steps % STEP or ends != count + 1:
             raise ValueError("a step is cut off, or a footprint has no end")
-        chunk = code, steps // STEP, footprints, bounds, count, pieces, integers, program.forget_footprints, visits, races
-        self._demand(self._library.hb_kernel_run(self._kernel, *chunk))
+        defined = footprints, bounds, count, pieces, integers, program.forget_footprints
+        self._demand(self._library.hb_kernel_run(self._kernel, code, steps // STEP, *defined, visits, races))
         found = self._library.hb_kernel_hit_count(self._kernel)
         if not found:
             return []

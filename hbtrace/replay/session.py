@@ -115,13 +115,13 @@ class Session:
                 out.reports += map(naming.report, hits)
         return out
 
-    def _run(self, kernel: Kernel, program: Program) -> list[Hit]:
+    def _run(self, kernel: AnyKernel, program: Program) -> list[Hit]:
         """The races of one program, in what the budget of the trace leaves."""
         budget, before = self._lowering.budget, kernel.visited
         budget.spend(VISITED, program.overlaps())
         hits = kernel.run(program, visits=budget.left(VISITED), races=budget.left(REPORTED))
-        budget.spend(VISITED, kernel.visited - before)
         budget.spend(REPORTED, len(hits))
+        budget.spend(VISITED, kernel.visited - before)
         budget.check(KEPT, kernel.cells)
         budget.check(KNOWN, kernel.known)
         return hits

@@ -21,7 +21,7 @@ from hbtrace.compiled.library import UnusableError, the_library
 from hbtrace.errors import TraceError
 from hbtrace.replay import kernel as python_kernel
 from hbtrace.replay import recording, shadow
-from hbtrace.replay.kernel import Kernel
+from hbtrace.replay.kernel import UNBOUNDED, Kernel
 from hbtrace.replay.kernels import described
 from hbtrace.replay.native_kernel import NativeKernel
 from hbtrace.replay.program import HOST, QUEUE, Program
@@ -30,7 +30,7 @@ from hbtrace.replay.settings import Settings
 from hbtrace.trace.reader import open_trace
 from hbtrace.trace.rows import batch_from_rows
 from tests.compiled import programs
-from tests.compiled.twins import Twins, found_by, replay
+from tests.compiled.twins import Twins, bounded, found_by, replay
 from tests.material import RECORDINGS, cases
 from tests.material import recording as recorded
 from tests.oracle.programs import random_program
@@ -247,3 +247,14 @@ def test_without_memory(tmp_path: Path) -> None:
         pytest.skip("no such limit here")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
     assert (done.stdout, done.returncode) == ("none left\nnone left\n", 0), done.stderr
+
+
+@needs_library
+def test_both_end_at_the_bounds_of_a_budget() -> None:
+    """Amid a chunk, an access or an atom: the counts are what the sentence of the budget tells."""
+    ended = 0
+    for seed in range(FIRST_SEED, FIRST_SEED + 60):
+        rng = random.Random(seed)
+        ended += bounded(programs.script(seed), rng.choice([0, 7, 60, 400]), UNBOUNDED)
+        ended += bounded(programs.script(seed), UNBOUNDED, rng.choice([0, 1, 3, 20]))
+    assert ended > 60

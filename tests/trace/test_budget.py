@@ -237,14 +237,15 @@ def test_what_overlaps_is_counted_as_it_is_cut() -> None:
 def test_a_wide_range_over_many_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One piece to the eye; each access goes over all that was remembered below it, and is stopped amid a batch."""
     monkeypatch.setattr("hbtrace.replay.session.VISITED", Share("pieces to be visited", 20_000, 0))
-    seen = []
+    seen: list[int] = []
     original = Kernel._visit_many
+    monkeypatch.setattr("hbtrace.replay.session.new_kernel", lambda *, ordered: Kernel(closed=not ordered))
     monkeypatch.setattr(Kernel, "_visit_many", lambda self, *a: seen.append(1) or original(self, *a))
     wide = [{"ev": "kernel", "backend": 0, "reads": [{"tensor": 0, "size": 1 << 20}]}] * 100
     for of, rows in (("queue", wide), ("host", [{"ev": "tensor_get", "tensor": 0, "size": 1 << 20}] * 100)):
         trace = write(tmp_path / f"{of}.jsonl", [*DEFINED, strided(16, rows=1000), *rows])
         refused(trace, "pieces to be visited")
-    assert len(seen) < 2 * 1000 + 2 * 25  # the strided pieces of each trace, then few of the 100
+    assert 2000 <= len(seen) < 2 * 1000 + 2 * 25  # the strided pieces of each trace, then few of the 100
 
 
 def test_a_kernel_without_bounds_goes_on() -> None:
