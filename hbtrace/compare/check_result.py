@@ -120,12 +120,12 @@ class CheckResult:
 
     @property
     def headline(self) -> str:
-        """How many findings of each severity."""
+        """How many findings of each severity, and of how many traces nobody can know that."""
         unread = len(self.traces) - len(self.read)
         unjudged = len(self.unreadable) - unread
-        if unread and not self.several:
-            return "cannot judge"
         found = told(Counter(finding.severity for finding in self.findings))
+        if self.unreadable and not self.several:
+            return "; ".join(["cannot judge", *([found] if found else [])])
         lost = [f"{count(number, 'trace')} {what}" for number, what in
                 ((unread, "not read"), (unjudged, "with nothing to judge")) if number]  # fmt: skip
         return "; ".join([found or "no finding", *lost])

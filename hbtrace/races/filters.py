@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Final
 
 from hbtrace.errors import UsageError
+from hbtrace.escape import harmless
 from hbtrace.races.identity import SHORTEST, full_identity, tensor_names
 from hbtrace.replay.reports import KINDS, Access, Report, Signature
 
@@ -42,6 +44,10 @@ class Filters:
             object.__setattr__(self, "kind", whole_kinds(self.kind))
         except UsageError as error:
             raise UsageError(f"Filters: kind {error}") from None
+        if wrong := [pattern for pattern in self.ids if not _can_be_id(pattern)]:
+            told = ", ".join(harmless(pattern) or repr(pattern) for pattern in wrong)
+            shape = "R- and at least six digits of 0-9 a-f, or a glob for one"
+            raise UsageError(f"--id {told}: is no id of a race, which is {shape}")
 
     def accepts(self, report: Report) -> bool:
         """All options but `ids`, which are known only when all signatures are."""
@@ -127,6 +133,16 @@ def _elements(name: str, given: Any, what: str) -> tuple[Any, ...]:
         return tuple(given)
     except TypeError:
         raise UsageError(f"Filters: {name} is {what}, not {given!r}") from None
+
+
+def _can_be_id(pattern: str) -> bool:
+    """Whether some race can have this id. Another one would hide every race for ever; an id that is gone may not."""
+    head = _HEAD.match(pattern)
+    return head is not None and (head.end() < len(pattern) or len(pattern) >= SHORTEST)
+
+
+_HEAD: Final = re.compile(r"(?:R-[0-9a-f]*)(?=[*?\[]|\Z)|R?(?=[*?\[])")
+"""What may stand in an id before the first character of a glob."""
 
 
 def is_id_of(pattern: str, canonical: Signature, ident: str) -> bool:

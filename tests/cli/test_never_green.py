@@ -425,6 +425,31 @@ def test_an_id_that_is_not_there_is_said(call, runs, tmp_path):
     assert (code, out.count("RACE ("), err.endswith(absent)) == (1, 1, True)
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["", "foo", "R-", "R-4ea6", "C-5e8c8b", "R-4EA695", "R-zzzzzz", "r-4ea695", "inp_*", "R4*", " R-4ea695", "R-x*"],
+)
+def test_what_can_be_no_id_is_wrong_use(call, runs, tmp_path, value):
+    """No race can ever have it: it would hide them all for ever. An id that is not there is another thing."""
+    racy, fixed = runs
+    known = tmp_path / "known.toml"
+    assert call("baseline", "write", racy, "-o", known)[0] == 0
+    for arguments in (("analyze", racy), ("triage", racy), ("whatif", racy, "--fix"), ("diff", fixed, racy),
+                      ("baseline", "check", known, racy), ("analyze", "not there")):  # fmt: skip
+        code, out, err = call(*arguments, "--id", value)
+        assert (code, out) == (2, ""), arguments
+        assert err.startswith(f"hbtrace: --id {value or repr(value)}: is no id of a race")
+    with pytest.raises(api.UsageError, match="is no id of a race"):
+        api.Filters(ids=(value,))
+
+
+@pytest.mark.parametrize(
+    "value", ["R-000000", "R-0000000000", "R-*", "*", "?-*", "[R]-*", "R*", "R-0[0-7]*", "R-00000?"]
+)
+def test_what_can_be_an_id_is_none(value):
+    assert api.Filters(ids=(value,)).ids == (value,)
+
+
 def test_every_verb_says_how_much_filters_left_out(call, runs, tmp_path):
     racy, fixed = runs
     known = tmp_path / "known.toml"

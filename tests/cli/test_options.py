@@ -22,8 +22,8 @@ def handed_on(*words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", [one.name for one in fields(Filters)])
 def test_every_filter_has_an_option(name: str) -> None:
-    value = {"split": "2-5", "ubatch": "2-5", "kind": "WAR"}.get(name, "x*")
-    read = {"split": ((2, 5),), "ubatch": ((2, 5),), "kind": ("write-after-read",)}.get(name, ("x*",))
+    value = {"split": "2-5", "ubatch": "2-5", "kind": "WAR", "ids": "R-*"}.get(name, "x*")
+    read = {"split": ((2, 5),), "ubatch": ((2, 5),), "kind": ("write-after-read",), "ids": ("R-*",)}.get(name, ("x*",))
     filters = filters_of(handed_on(f"--{name.removesuffix('s')}", value))
     assert filters == Filters(**{name: read})  # type: ignore[arg-type]
     assert filters.used() == [name.removesuffix("s")]
