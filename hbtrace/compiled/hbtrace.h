@@ -23,11 +23,12 @@
 #endif
 
 /* Raised when a function changes its meaning but not its types. */
-#define HB_INTERFACE 1
+#define HB_INTERFACE 2
 
 #define HB_OK 0
 #define HB_NO_MEMORY 1
 #define HB_BAD_PROGRAM 2 /* an operation, a footprint or a piece that no program has */
+#define HB_BAD_BATCH 3   /* not of the schema, or an index out of its array */
 
 /* Integers of one hit, in the order of `Hit` in hbtrace/replay/kernel.py; the last, bytes, is unsigned. */
 #define HB_HIT 14
@@ -60,5 +61,52 @@ HB_API const int64_t *hb_kernel_rows(const hb_kernel *kernel);
 HB_API int64_t hb_kernel_visited(const hb_kernel *kernel);
 HB_API int64_t hb_kernel_cells(const hb_kernel *kernel);
 HB_API int64_t hb_kernel_known(const hb_kernel *kernel);
+
+/* The memo of the lowering (memo.hpp). The schema stays the caller's; NULL where it cannot be read. */
+struct ArrowSchema;
+struct ArrowArray;
+typedef struct hb_memo hb_memo;
+HB_API hb_memo *hb_memo_new(const struct ArrowSchema *schema);
+HB_API void hb_memo_free(hb_memo *memo);
+
+/* An event whose rows can be learnt, and the columns that their meaning depends on. */
+HB_API int32_t hb_memo_event(hb_memo *memo, const char *word, const int64_t *columns, int64_t count);
+
+/* The next batch, which becomes the memo's until the next one; `first` is the number of its first row. */
+HB_API int32_t hb_memo_take(hb_memo *memo, struct ArrowArray *batch, int64_t first);
+
+/* Do rows from `row` up to `end`, as far as they are known and the code has at most so many integers: the next row, -1
+ * where it failed. Their code is added to what was not taken yet. */
+HB_API int64_t hb_memo_replay(hb_memo *memo, int64_t row, int64_t end, int64_t most);
+HB_API int64_t hb_memo_code_size(const hb_memo *memo);
+HB_API const int64_t *hb_memo_code(const hb_memo *memo);
+HB_API void hb_memo_code_taken(hb_memo *memo);
+
+/* Of each row of the batch the number of its template, -1 where the memo has none. */
+HB_API int64_t hb_memo_shape(const hb_memo *memo, int64_t row);
+
+/* What a row came to: HB_LESSON integers and then as many as they say. Steps of five integers, needs, roots read, roots
+ * written by the host; the template of many reads and that of the row, or -1; whether it holds only until something is
+ * noted; HB_COUNTS numbers to add at each use. */
+#define HB_LESSON 7
+#define HB_COUNTS 7
+HB_API int32_t hb_memo_learn(hb_memo *memo, int64_t row, const int64_t *lesson, int64_t integers);
+
+/* What a row may need has this version from now on. Something was noted. All that was learnt is void. */
+HB_API int32_t hb_memo_version(hb_memo *memo, int64_t place, int64_t version);
+HB_API void hb_memo_noted(hb_memo *memo);
+HB_API void hb_memo_forget(hb_memo *memo);
+
+/* Sums of what known rows added since they were last taken (HB_COUNTS of them), and how many rows were known. */
+HB_API const int64_t *hb_memo_counts(const hb_memo *memo);
+HB_API void hb_memo_counts_taken(hb_memo *memo);
+HB_API int64_t hb_memo_hits(const hb_memo *memo);
+
+/* Windows of input writes (replay/windows.py), told by rows that Python lowered itself. */
+HB_API int32_t hb_memo_issue(hb_memo *memo, int64_t many, const int64_t *roots, int64_t count, int64_t row);
+HB_API int32_t hb_memo_many(hb_memo *memo, int64_t many, const int64_t *roots, int64_t count);
+HB_API int32_t hb_memo_host_write(hb_memo *memo, int64_t root, int64_t row);
+HB_API void hb_memo_forget_many(hb_memo *memo);
+HB_API int64_t hb_memo_windows(const hb_memo *memo);
 
 #endif

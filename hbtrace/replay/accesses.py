@@ -8,7 +8,7 @@ range, an id never defined) is kept and counted again at every use.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -69,7 +69,7 @@ class Template:
     """An interned list of accesses, numbered from 0: (write, range), and where they lie at present."""
 
     __slots__ = (
-        "_nodes", "accesses", "approx", "chosen", "effects", "footprints", "generation", "issued", "needs", "origins",
+        "_nodes", "accesses", "approx", "chosen", "dense", "effects", "footprints", "generation", "issued", "needs", "origins",
         "parts", "read_roots", "resolved", "roots", "touching",
     )  # fmt: skip
 
@@ -78,6 +78,8 @@ class Template:
         self.origins = origins
         """For a graph: where in it each access stands."""
         self.approx = [bool(r.approx) for _, r in accesses]
+        self.dense = False
+        """Some range was its span for want of room: what it is depends on what others have."""
         self.chosen = frozenset(r.by for _, r in accesses if r.by != -1)
         """Index tensors that choose rows of its ranges."""
         self.roots: list[int] = []
@@ -141,6 +143,10 @@ class Accesses:
         self._templates: list[Template] = []
         self._noted: set[tuple[int, bool]] = set()
         """Roots, and whether it is a write, of which `meets` has nothing more to say."""
+        self.unmet = 0
+        """Times that `meets` had nothing to note yet."""
+        self.changes: Callable[[], object] = _nothing
+        """Called when something new was noted of a place."""
 
     # definitions
 
@@ -182,6 +188,16 @@ class Accesses:
         for touched, (_, lo, hi) in template.touching:
             touched.add(lo, hi)
 
+    def unresolved(self, template: Template) -> list[int]:
+        """Tensors of accesses without bytes, and the tensors that these are views of: nothing else depends on them."""
+        found: dict[int, None] = {}
+        for (_, asked), resolved in zip(template.accesses, template.resolved, strict=True):
+            ident = -1 if resolved.pieces else asked.tensor
+            while ident != -1 and ident not in found:
+                found[ident] = None
+                ident = tensor.view_of if (tensor := self.tensors.get(ident)) is not None else -1
+        return list(found)
+
     def footprint(self, template: Template, number: int = -1) -> int:
         """The footprint of all accesses of a template in use, or of one alone; -1 if it has no bytes."""
         found = template.parts.get(number)
@@ -203,17 +219,24 @@ class Accesses:
     def meets_whole(self, buffer: Buffer, row: int) -> None:
         """Note that a whole buffer is written, behind all that was done in it."""
         name = no_tensor(self._names.buffer(buffer.space, row)[0])
-        touched = self._exercise.roots
-        touched[name] = touched.get(name, 0) | WRITTEN
+        self._note(name, WRITTEN)
         self._again(name, write=True)
 
     def _again(self, name: str, *, write: bool) -> bool:
         """Whether a place is accessed after an access of the other mode; noted then."""
         touched = self._exercise.roots
         if not (before := touched.get(name, 0)) & (READ if write else WRITTEN):
+            self.unmet += 1
             return False
-        touched[name] = before | (REWRITTEN if write else REREAD)
+        self._note(name, REWRITTEN if write else REREAD)
         return True
+
+    def _note(self, name: str, flag: int) -> None:
+        """Note of a place what is done there in this run."""
+        touched = self._exercise.roots
+        if (before := touched.get(name, 0)) | flag != before:
+            touched[name] = before | flag
+            self.changes()
 
     def skips(self, buffer: Buffer) -> bool:
         """Whether accesses of this buffer are left out."""
@@ -267,6 +290,7 @@ class Accesses:
             return
         resolved = template.resolved
         template.generation = self._generation
+        template.dense |= any(r.dense for r in resolved)
         template.parts.clear()
         template.needs = frozenset(key for r in resolved for key in r.needs)
         template.effects = [effect for r in resolved for effect in r.effects]
@@ -284,7 +308,6 @@ class Accesses:
 
     def _note_roots(self, template: Template, numbers: Iterable[int], row: int) -> None:
         """Whose bytes the accesses are, and that these tensors are read or written in this run."""
-        touched = self._exercise.roots
         for number in numbers:
             write, asked = template.accesses[number]
             if asked.tensor != -1:
@@ -295,7 +318,7 @@ class Accesses:
                 name = no_tensor(self._names.buffer(buffer.space, row)[0])
             else:
                 continue
-            touched[name] = touched.get(name, 0) | (WRITTEN if write else READ)
+            self._note(name, WRITTEN if write else READ)
         reads = (root for root, (write, _) in zip(template.roots, template.accesses, strict=True) if not write)
         template.read_roots = frozenset(reads) - {-1}
 
@@ -470,6 +493,10 @@ class Accesses:
         program.pieces.extend(array("q", [value for piece in pieces for value in piece]))
         program.bounds.append(len(program.pieces))
         return number
+
+
+def _nothing() -> None:
+    pass
 
 
 def _spread(resolved: Resolved) -> int:

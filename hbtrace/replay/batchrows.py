@@ -35,17 +35,22 @@ class BatchRows:
 
     def _load(self, batch: pa.RecordBatch) -> None:
         """Take the next batch. What every kind of event needs is decoded now, other columns on first use."""
-        self._columns = columns = Columns(batch)
-        self._first = self.rows
-        self._thread = columns.ints("thread", 0)
-        self._backend_id = columns.ints("backend", -1)
-        self._buffer_id = columns.ints("buffer", -1)
-        self._lists = _Lists(columns)
+        self._batch_first = self.rows
+        self._look_at(columns := Columns(batch), self.rows)
         self._breach: tuple[int, str] | None
         self._value_findings(batch)
         self.exercise.label(columns.pairs("ev", "label"))
         self.exercise.splits.update(columns.distinct("split"))
         self.exercise.ubatch_numbers.update(columns.distinct("ubatch"))
+
+    def _look_at(self, columns: Columns, first: int) -> None:
+        """The rows that are lowered next, by the number of the first of them."""
+        self._columns = columns
+        self._first = first
+        self._thread = columns.ints("thread", 0)
+        self._backend_id = columns.ints("backend", -1)
+        self._buffer_id = columns.ints("buffer", -1)
+        self._lists = _Lists(columns)
 
     def _value_findings(self, batch: pa.RecordBatch) -> None:
         for row, problem in value_problems(batch):

@@ -10,6 +10,7 @@ from typing import Final
 from hbtrace.replay import diagnostics
 from hbtrace.replay.accesses import Accesses, Template
 from hbtrace.replay.batchrows import BatchRows
+from hbtrace.replay.memo import Memo
 from hbtrace.replay.names import HOST_NAME, Names
 from hbtrace.replay.objects import Backend, Buffer, Tensor
 from hbtrace.replay.settings import Settings
@@ -35,6 +36,8 @@ class Definitions(BatchRows):
         self._hosts = {0: self.names.new_actor(HOST_NAME)}
         self.introduced: list[tuple[int, int, Backend]] = []
         """Every backend in the order of its first row: (row, id, what it is)."""
+        self._memo: Memo | None = None
+        """Of a lowering that remembers what rows meant: it must hear of all that this can change."""
         self.synchronous: set[int] = set()
         """The actors of those whose work is complete when the call returns. What an actor is never changes."""
 
@@ -108,6 +111,7 @@ class Definitions(BatchRows):
         )
 
     def _put_backend(self, row: int, ident: int, backend: Backend) -> None:
+        self._backends_changed()
         self._backends[ident] = backend
         self.introduced.append((self._first + row, ident, backend))
         if backend.synchronous:
@@ -118,6 +122,12 @@ class Definitions(BatchRows):
 
     def _backend_free(self, row: int) -> None:
         self._queue(row).live = False
+        self._backends_changed()
+
+    def _backends_changed(self) -> None:
+        """Who drains a buffer, and who is freed, is asked by rows that do not name them."""
+        if self._memo is not None:
+            self._memo.forget()
 
     def _buffer(self, row: int) -> None:
         columns, accesses, at = self._columns, self._accesses, self._first + row
@@ -136,6 +146,7 @@ class Definitions(BatchRows):
         buffer.device = columns.strings("device")[row] or None
         buffer.weights = columns.strings("usage")[row] == "weights"
         accesses.define_buffer(ident, buffer)
+        self._buffer_is(buffer, name)
 
     def _tensor(self, row: int) -> None:
         columns = self._columns
@@ -148,9 +159,20 @@ class Definitions(BatchRows):
         name = columns.strings("name")[row] or ""
         self.names.put_tensor(ident, self._first + row, name, view_of)
         self.exercise.tensors.add(name)
+        if self._memo is not None:
+            self._memo.changed(("tensor", ident), (place.buffer, place.offset, place.size, view_of, name))
+
+    def _buffer_is(self, buffer: Buffer, name: str = "") -> None:
+        """Tell the memo what a buffer is from now on."""
+        if self._memo is not None:
+            what = (buffer.space, buffer.size, buffer.host, buffer.owner, buffer.device, buffer.weights, buffer.dead)
+            self._memo.changed(("buffer", buffer.ident), (*what, name))
 
     def _graph(self, row: int) -> None:
-        self._graphs[self._columns.ints("id", -1)[row]] = self._graph_template(self._columns.nodes(row))
+        ident, template = self._columns.ints("id", -1)[row], self._graph_template(self._columns.nodes(row))
+        self._graphs[ident] = template
+        if self._memo is not None:
+            self._memo.changed(("graph", ident), self._memo.number(template))
 
     def _graph_template(self, nodes: Nodes) -> Template:
         found = self._graph_templates.get(nodes.key)

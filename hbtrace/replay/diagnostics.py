@@ -67,9 +67,12 @@ class Diagnostics:
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
         self._tallies: dict[str, _Tally] = {}
+        self.added = 0
+        """Calls of `add` so far."""
 
     def add(self, kind: str, row: int, detail: str = "", ident: int = 0) -> None:
         """One occurrence in `row`; rows are counted once a kind, undefined ids once an id."""
+        self.added += 1
         if self._strict and kind in STRICT:
             raise TraceError(f"row {row}: {_BREACHES[kind].format(detail=detail)}", row=row)
         tally = self._tallies.get(kind)

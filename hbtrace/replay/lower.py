@@ -8,7 +8,7 @@ and come back in `reports.py`.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -18,12 +18,13 @@ import pyarrow as pa
 from hbtrace.replay import diagnostics
 from hbtrace.replay.accesses import Template
 from hbtrace.replay.definitions import READS, WRITES, Definitions
+from hbtrace.replay.memo import COUNTED, Memo, learnable, new_memo
 from hbtrace.replay.objects import Backend, Buffer
 from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
 from hbtrace.replay.settings import Settings
 from hbtrace.replay.windows import Windows
 from hbtrace.trace.budget import Budget
-from hbtrace.trace.columns import Run
+from hbtrace.trace.columns import Columns, Run, Stretches
 from hbtrace.trace.rows import rows_from_batch
 from hbtrace.trace.vocabulary import EVENTS, Event
 from hbtrace.trace.wrong_files import wrong_rows
@@ -61,7 +62,8 @@ class Lowering(Definitions):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._windows = Windows()
+        self._memo = new_memo()
+        self._windows = Windows() if self._memo is None else self._memo.windows
         self._slots: dict[tuple[str, int | str], int] = {}
         self._free_slots: list[int] = []
         self._slot_count = 0
@@ -72,6 +74,11 @@ class Lowering(Definitions):
         self._picked: dict[tuple[Template, tuple[tuple[int, tuple[Run, ...]], ...]], Template] = {}
         self._buffer_template = Template([])
         self._code: list[int] = []
+        """Steps of rows that were lowered here,"""
+        self._done = array("q")
+        """behind those of rows before them."""
+        self._slots_used: list[tuple[str, int | str]] = []
+        """Those that the newest row named."""
         self._templates: dict[int, Template] = {}
         self._handlers: dict[str | None, Callable[[int], None]] = {
             ev: self._handler(ev, event) for ev, event in EVENTS.items()
@@ -93,18 +100,104 @@ class Lowering(Definitions):
         self.budget.follow(batch)
         self._templates = {}
         last, problem = self._breach or (self._columns.length, "")
-        lacking, accesses = self._lacking(), self._accesses
-        evs = self._columns.strings("ev")[:last]
-        for row, handler in enumerate(map(self._handlers.get, evs)):
+        lacking = self._lacking()
+        done = 0
+        if self._memo is not None and self._memo.take(batch, self._first):
+            done = yield from self._remembered(self._memo, last, lacking)
+        yield from self._lowered(range(done, last), lacking)
+        if self._breach is not None:
+            self.diagnostics.add(diagnostics.KEY, self._first + last, problem)
+        yield self._end()
+
+    def _lowered(self, rows: range, lacking: dict[int, str]) -> Iterator[Program]:
+        """Rows of the batch, one by one."""
+        if not rows:
+            return
+        accesses, evs = self._accesses, self._columns.strings("ev")
+        for row in rows:
+            handler = self._handlers.get(evs[row])
             if handler is None or row in lacking:
                 self._skip(row, evs[row], lacking.get(row))
                 continue
             handler(row)
-            if accesses.due or len(self._code) * len(self.names.actors) > _STEPS_BY_ACTORS:
+            if accesses.due or self._long:
                 yield self._take()
-        if self._breach is not None:
-            self.diagnostics.add(diagnostics.KEY, self._first + last, problem)
-        yield self._end()
+
+    def _remembered(self, memo: Memo, last: int, lacking: dict[int, str]) -> Generator[Program, None, int]:
+        """Rows of the batch up to `last`, those that the memo knows by it. Returns how many: where it knows few, the
+        rest is better lowered without it."""
+        batch, first, rows, missed = self._columns, self._first, Stretches(self._columns), 0
+        row = 0
+        while row < last:
+            row = memo.replay(row, last, _STEPS_BY_ACTORS // len(self.names.actors) - len(self._done), self._done)
+            due = self._long
+            if row < last and not due:
+                self._open(*rows.around(row), first)
+                self._teach(memo, row, lacking)
+                row, missed = row + 1, missed + 1
+                due = self._accesses.due or self._long
+            if due:
+                self._close(batch, first)
+                yield self._take()
+            if memo.poor(missed, row):
+                memo.rest()
+                break
+        self._close(batch, first)
+        return row
+
+    @property
+    def _long(self) -> bool:
+        """Whether the program has so many steps that it is to be weighed."""
+        return (len(self._done) + len(self._code)) * len(self.names.actors) > _STEPS_BY_ACTORS
+
+    def _open(self, columns: Columns, start: int, first: int) -> None:
+        """Look at a stretch of the batch, which alone is decoded."""
+        if columns is not self._columns:
+            self._look_at(columns, first + start)
+
+    def _close(self, columns: Columns, first: int) -> None:
+        if columns is not self._columns:
+            self._look_at(columns, first)
+
+    def _teach(self, memo: Memo, row: int, lacking: dict[int, str]) -> None:
+        """Lower a row that the memo does not know, and tell it what came of it if that can be repeated."""
+        at = row - (self._first - self._batch_first)
+        ev = self._columns.strings("ev")[at]
+        handler = self._handlers.get(ev)
+        if handler is None or row in lacking:
+            self._skip(at, ev, lacking.get(row))
+            return
+        before = self._told(), self._accesses.unmet, self._counted()
+        memo.windows.begin()
+        self._slots_used.clear()
+        handler(at)
+        event = EVENTS[ev or ""]
+        template = self._templates.get(self._batch_first + row)
+        code, self._code = self._code, []
+        self._done.extend(code)
+        if self._told() != before[0] or not learnable(event) or (template is not None and template.dense):
+            return
+        needs = self._needed(event, at, template)
+        counts = (now - old for now, old in zip(self._counted(), before[2], strict=True))
+        unmet = self._accesses.unmet != before[1]
+        memo.learn(row, code, needs, template, counts, until_noted=unmet)
+
+    def _needed(self, event: Event, at: int, template: Template | None) -> list[tuple[str, int | str]]:
+        """All that can be defined anew and would change what a row means; backends void the memo as a whole."""
+        needs: list[tuple[str, int | str]] = [("slot " + table, name) for table, name in self._slots_used]
+        if template is not None:
+            needs += [("buffer" if need & 1 else "tensor", need >> 1) for need in template.needs]
+            needs += [("tensor", ident) for ident in self._accesses.unresolved(template)]
+        if "graph" in event.keys:
+            needs.append(("graph", self._columns.ints("graph", -1)[at]))
+        return needs
+
+    def _told(self) -> tuple[int, int]:
+        """What is told of single rows, and not repeated."""
+        return self.diagnostics.added, len(self.exercise.blind)
+
+    def _counted(self) -> tuple[int, ...]:
+        return tuple(getattr(self.exercise, name) for name in COUNTED)
 
     def _skip(self, row: int, ev: str | None, lacks: str | None) -> None:
         """A row that cannot be replayed, and why."""
@@ -135,8 +228,14 @@ class Lowering(Definitions):
         return self._take()
 
     def _take(self) -> Program:
-        self._accesses.program.code = array("q", self._code)
-        self._code = []
+        self._done.extend(self._code)
+        self._accesses.program.code = self._done
+        self._code, self._done = [], array("q")
+        if self._memo is not None:
+            for name, more in zip(COUNTED, self._memo.counts(), strict=True):
+                setattr(self.exercise, name, getattr(self.exercise, name) + more)
+            if self._accesses.full:
+                self._memo.forget()  # its footprints are void
         return self._accesses.take_program()
 
     def _bound_caches(self) -> None:
@@ -144,20 +243,27 @@ class Lowering(Definitions):
         if self._interned_size > _CACHED_ACCESSES:
             self._interned.clear()
             self._interned_size = 0
+            self._forget()
         if len(self._graph_templates) > _CACHED_GRAPHS:
             self._graph_templates.clear()
             self._picked.clear()
             self._windows.forget_graphs()
+            self._forget()
+
+    def _forget(self) -> None:
+        """The memo holds templates that are made again from now on."""
+        if self._memo is not None:
+            self._memo.forget()
 
     @property
     def followed(self) -> int:
         """Links from views to their roots that were followed so far."""
         return self._accesses.followed
 
-    @property
-    def templates(self) -> dict[int, Template]:
-        """What the rows of the newest batch access, by row; rows without accesses are absent."""
-        return self._templates
+    def template(self, row: int) -> Template | None:
+        """What a row of the newest batch accesses; None for a row without accesses."""
+        found = self._templates.get(row)
+        return self._memo.template(row - self._first) if found is None and self._memo is not None else found
 
     def call(self, row: int) -> Call:
         """What a report says of a row of the newest batch."""
@@ -169,7 +275,7 @@ class Lowering(Definitions):
             columns.ints("ubatch", -1)[index],
             self._thread[index],
             columns.strings("site")[index],
-            self._templates.get(row),
+            self.template(row),
         )
 
     def _template(self, row: int, event: Event) -> Template:
@@ -201,6 +307,7 @@ class Lowering(Definitions):
         if found is None:
             if len(self._picked) >= _CACHED_PICKS:
                 self._picked.clear()
+                self._forget()
             accesses = [
                 (write, r if r.by == -1 else r._replace(picked=picked.get(r.by))) for write, r in template.accesses
             ]
@@ -283,6 +390,7 @@ class Lowering(Definitions):
         if event.ends and not buffer.dead:
             buffer.dead = True
             self._accesses.buffer_changed(buffer.ident)
+            self._buffer_is(buffer)
             self._code += (END, buffer.space, 0, 0, at)
 
     def _queue_work(self, event: Event, row: int) -> None:
@@ -350,6 +458,7 @@ class Lowering(Definitions):
     # edges
 
     def _slot(self, table: str, name: int | str) -> int:
+        self._slots_used.append((table, name))
         slot = self._slots.get((table, name))
         if slot is None:
             if self._free_slots:
@@ -357,6 +466,8 @@ class Lowering(Definitions):
             else:
                 slot, self._slot_count = self._slot_count, self._slot_count + 1
             self._slots[table, name] = slot
+            if self._memo is not None:
+                self._memo.changed(("slot " + table, name), slot)
         return slot
 
     def _event_slot(self, row: int) -> int:
@@ -379,8 +490,11 @@ class Lowering(Definitions):
         self._code += (WAIT, self._thread_actor(row), self._event_slot(row), 0, self._first + row)
 
     def _event_free(self, row: int) -> None:
-        slot = self._slots.pop(("event", self._columns.ints("event", -1)[row]), None)
+        event = self._columns.ints("event", -1)[row]
+        slot = self._slots.pop(("event", event), None)
         if slot is not None:
+            if self._memo is not None:
+                self._memo.changed(("slot event", event), None)
             self._free_slots.append(slot)
             self._code += (DROP, 0, slot, 0, self._first + row)
 
@@ -394,3 +508,4 @@ class Lowering(Definitions):
         actor = self._queue(row).actor if self._backend_id[row] != -1 else self._thread_actor(row)
         slot = self._slot("object", self._columns.strings("object")[row] or "")
         self._code += (op, actor, slot, 0, self._first + row)
+

@@ -23,6 +23,8 @@ _DEFAULTS: Final = {"tensor": -1, "buffer": -1, "offset": 0, "size": ABSENT, "ro
 _BY: Final = {"by": -1, "pitch": 0}
 """Looked at only where a range of the batch has them: hardly any does, and each costs in every key."""
 _FEW: Final = 32
+_LONGEST_STRETCH: Final = 4096
+"""Rows."""
 
 
 class Range(NamedTuple):
@@ -249,6 +251,25 @@ class Columns:
             if known[k]
         )
         return Nodes(marks, listed)
+
+
+class Stretches:
+    """A batch of which few rows are looked at, and those in order: it is decoded a stretch at a time, where they are
+    many a longer one."""
+
+    def __init__(self, whole: Columns) -> None:
+        self._batch = whole.batch
+        self._columns = whole
+        self._start = self._end = 0
+        self._width = _FEW
+
+    def around(self, row: int) -> tuple[Columns, int]:
+        """The stretch with a row, and its first row."""
+        if not self._start <= row < self._end:
+            self._start, self._end = row, min(row + self._width, self._batch.num_rows)
+            self._width = min(2 * self._width, _LONGEST_STRETCH)
+            self._columns = Columns(self._batch.slice(row, self._end - row))
+        return self._columns, self._start
 
 
 _RUN_DEFAULTS: Final = {"count": 1, "repeat": 1, "step": 0}

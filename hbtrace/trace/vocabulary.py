@@ -104,6 +104,8 @@ class Event:
     accesses: tuple[Access, ...] = ()
     edge: Edge | None = None
     ends: bool = False
+    counted: tuple[str, ...] = ()
+    """Of a marker, the keys that the replay counts."""
     reads: str | None = field(init=False)
     """Where what it reads is listed, None for nowhere."""
     writes: str | None = field(init=False)
@@ -207,8 +209,8 @@ EVENTS: Final[dict[str, Event]] = {
     "sched_prepare": Event("marker", {"sched": ID, "slot": INT, "rotated": BOOL}),
     "sched_compute": Event("marker", {"sched": ID}),
     "sched_compute_end": Event("marker", {"sched": ID}),
-    "ubatch": Event("marker", {"sched": ID, "n": INT, "tokens": INT, "phase": STR}),
-    "note": Event("marker", {"what": STR, "attrs": JSON, "sched": ID}),
+    "ubatch": Event("marker", {"sched": ID, "n": INT, "tokens": INT, "phase": STR}, counted=("tokens",)),
+    "note": Event("marker", {"what": STR, "attrs": JSON, "sched": ID}, counted=("what",)),
 }
 """By name, in the order of the contract. A row that lacks a needed key is skipped and counted (strict: an error)."""
 

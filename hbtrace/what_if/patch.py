@@ -72,7 +72,7 @@ class Patch:
         self._steps.begin(program)
         self._numbers.clear()  # templates are large: none is kept for longer than its batch
         self._checked.clear()
-        self._feed.give(replayed.batch, replayed.first, self._lowering.templates)
+        self._feed.give(replayed.batch, replayed.first, self._lowering.template)
         edits = self._take()
         stalled = {backend.actor for backend in self._backends.values() if backend.synchronous} | self.stalled
         return [self._steps.apply(program, edits, stalled, self.stalled)]
@@ -172,7 +172,7 @@ class Patch:
 
     def _part(self, event: Event, row: int) -> list[Step]:
         """The steps of a part of a row's graph."""
-        template, span = self._lowering.templates.get(row), event.get(PART)
+        template, span = self._lowering.template(row), event.get(PART)
         if template is None or span is None:
             raise CannotPatchError
         self._check(template, span, event[USES])
@@ -198,7 +198,7 @@ class Patch:
 
     def _shift(self, row: int) -> Shift:
         """Which accesses of a row are of moved tensors, and where these are."""
-        template = self._lowering.templates.get(row)
+        template = self._lowering.template(row)
         if template is None:
             return {}
         found = self._numbers.get(id(template))

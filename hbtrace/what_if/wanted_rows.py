@@ -6,7 +6,7 @@ from the lowering, which knows it already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -44,15 +44,15 @@ class Feed:
     _ubatch: int = -1
     _uses: dict[int, tuple[Template, Uses, list[Raw]]] = field(default_factory=dict)
 
-    def give(self, batch: pa.RecordBatch, first: int, templates: dict[int, Template]) -> None:
-        """The next batch, whose first row is `first`, when it was lowered."""
+    def give(self, batch: pa.RecordBatch, first: int, template_of: Callable[[int], Template | None]) -> None:
+        """The next batch, whose first row is `first`, when it was lowered. template_of: what a row of it accesses."""
         self._uses.clear()  # templates are large: none is kept for longer than its batch
         numbers = np.flatnonzero(self._mask(batch, first))
         slim = _slim(batch.take(pa.array(numbers)), nodes=self.wants.nodes)
         events = rows_from_batch(slim, fitting=True)
         self.rows = rows = (numbers + first).tolist()
         for row, event in zip(rows, events, strict=True):
-            if event.get("ev") in _USING and (template := templates.get(row)) is not None:
+            if event.get("ev") in _USING and (template := template_of(row)) is not None:
                 event[USES], event[RAW] = self._used(template)
                 if event["ev"] == "copy_async":
                     source = template.accesses[0][1]
