@@ -8,7 +8,9 @@ SAMPLES := $(patsubst sample_traces/src/%.jsonl,sample_traces/%.arrow,$(SOURCES)
 PROGRAMS ?= 20000
 BUILT := pyproject.toml hatch_build.py $(wildcard hbtrace/compiled/*.h hbtrace/compiled/*.hpp hbtrace/compiled/*.cpp) \
     hbtrace/compiled/compile.py hbtrace/compiled/exports.map
-IN_PYTHON := tests/replay tests/test_random_programs.py tests/what_if tests/compiled/test_loading.py
+ORACLE := tests/test_random_programs.py
+IN_PYTHON := tests/replay tests/test_api.py tests/compiled/test_loading.py $(ORACLE)::test_engine_agrees_with_oracle \
+    $(ORACLE)::test_engine_agrees_in_the_corners $(ORACLE)::test_where_a_batch_ends_changes_nothing
 
 .PHONY: help venv demo test check samples docs fuzz native-asan bench bench-record clean
 .DEFAULT_GOAL := help
@@ -42,7 +44,7 @@ demo: $(DEMO) ## Find the race of a sample trace, and none in its mended twin
 	@printf '\nWhat the samples show: sample_traces/README.md. How it decides: %s/hbtrace docs rules\n' $(BIN)
 
 test: $(STAMP) ## Run the tests; first, a selection of them on the kernel in Python
-	HBTRACE_NATIVE=0 HBTRACE_PROGRAMS=200 $(BIN)/python -m pytest -q -n auto --dist worksteal $(IN_PYTHON)
+	HBTRACE_NATIVE=0 HBTRACE_PROGRAMS=500 $(BIN)/python -m pytest -q -n auto --dist worksteal $(IN_PYTHON)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(STAMP) ## Lint and check types
