@@ -7,6 +7,25 @@
 
 namespace hb {
 
+// The oldest machines of a platform compare no two 64-bit integers at once. Where the loader can choose, newer ones do.
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define HB_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define HB_CLONES
+#endif
+
+// The element-wise maximum; whether anything of it was new, and how many were 0.
+HB_CLONES inline bool raise_all(i64 *__restrict known, const i64 *__restrict news, size_t count, i64 &added) {
+  i64 learnt = 0, fresh = 0;
+  for (size_t k = 0; k < count; k++) {
+    learnt |= news[k] > known[k];
+    fresh += (known[k] == 0) & (news[k] > 0);
+    known[k] = std::max(known[k], news[k]);
+  }
+  added = fresh;
+  return learnt != 0;
+}
+
 // One vector clock. Dense while that takes at most eight times the room of its entries, else a sorted list: as many
 // queues as a trace can have, each of which knows two actors, take no square of their number.
 class Clock {
@@ -68,16 +87,10 @@ class Clock {
 
   bool raise_dense(const std::vector<i64> &news) {
     if (news.size() > dense_.size()) dense_.resize(news.size());  // pays here, for it pays with fewer entries there
-    i64 learnt = 0, added = 0;
-    i64 *known = dense_.data();
-    const i64 *other = news.data();
-    for (size_t actor = 0, end = news.size(); actor < end; actor++) {
-      learnt |= other[actor] > known[actor];
-      added += (known[actor] == 0) & (other[actor] > 0);
-      known[actor] = std::max(known[actor], other[actor]);
-    }
+    i64 added = 0;
+    bool learnt = raise_all(dense_.data(), news.data(), news.size(), added);
     count_ += static_cast<u64>(added);
-    return learnt != 0;
+    return learnt;
   }
 
   // For a list: one pass over both.
@@ -130,6 +143,37 @@ class Clock {
   bool thin_ = false;
 };
 
+// From which version of others an actor last learnt: of up to as many as it has learnt from, of others it is forgotten,
+// and then all is looked at again.
+class Seen {
+ public:
+  // The version of an actor, 0 for none.
+  u64 &of(u32 actor) {
+    if (entries_.empty()) entries_.resize(1, {NONE, 0});
+    while (at(actor).first != actor && at(actor).first != NONE && entries_.size() < std::min(AT_MOST, 4 * count_)) grow();
+    auto &entry = at(actor);
+    count_ += entry.first == NONE;
+    if (entry.first != actor) entry = {actor, 0};
+    return entry.second;
+  }
+
+ private:
+  static constexpr size_t AT_MOST = 1024;
+  using Entry = std::pair<u32, u64>;
+
+  Entry &at(u32 actor) { return entries_[actor & (entries_.size() - 1)]; }
+
+  void grow() {
+    std::vector<Entry> before(2 * entries_.size(), {NONE, 0});
+    before.swap(entries_);
+    for (Entry &entry : before)
+      if (entry.first != NONE) at(entry.first) = entry;
+  }
+
+  std::vector<Entry> entries_;
+  size_t count_ = 0;
+};
+
 // The clocks of all actors and slots. Actors are known here by their places, in the order in which they appear.
 class Clocks {
  public:
@@ -155,42 +199,48 @@ class Clocks {
     set(known, actor, known.of(actor) + 1);
   }
 
-  // `VC[queue] |= VC[thread]`; cheap where the thread only ticked since the queue last learnt from it.
-  void issue(u32 queue, u32 thread) {
-    u64 &seen = version_seen(queue, thread);
-    u64 version = actors_[thread].version;
-    if (seen != version) {
-      seen = version;
-      join(queue, thread);
-      return;
-    }
-    i64 ticks = actors_[thread].known.of(thread);
-    if (ticks <= actors_[queue].known.of(thread)) return;
-    set(actors_[queue].known, thread, ticks);
-    actors_[queue].version++;
+  // `VC[actor] |= VC[other]`; cheap where the other only ticked since the actor last learnt from it.
+  void join(u32 actor, u32 other) {
+    if (actor == other) return;
+    const Actor &from = actors_[other];
+    learn(actor, from.known, other, from.version, from.known.of(other));
   }
-
-  void join(u32 actor, u32 other) { learn(actor, actors_[other].known); }
 
   void record(u32 actor, i64 slot) {
-    Clock &held = slot_at(slot);
-    entries_ -= held.count();
-    held = actors_[actor].known;
-    entries_ += held.count();
+    Slot &held = slot_at(slot);
+    const Actor &from = actors_[actor];
+    i64 ticks = from.known.of(actor);
+    if (held.source == actor && held.version == from.version) {
+      if (ticks > held.ticks) set(held.known, actor, ticks);
+    } else {
+      entries_ -= held.known.count();
+      held.known = from.known;
+      entries_ += held.known.count();
+    }
+    held.source = actor;
+    held.version = from.version;
+    held.ticks = ticks;
   }
 
-  void release(u32 actor, i64 slot) { raise(slot_at(slot), actors_[actor].known); }
+  void release(u32 actor, i64 slot) {
+    Slot &held = slot_at(slot);
+    raise(held.known, actors_[actor].known);
+    held.source = NONE;  // it is of several
+  }
 
   void wait(u32 actor, i64 slot) {
     u32 place = slots_.find(slot);
-    if (place != NONE) learn(actor, held_[place]);
+    if (place == NONE) return;
+    const Slot &held = held_[place];
+    if (held.source == NONE) actors_[actor].version += raise(actors_[actor].known, held.known);
+    else if (held.source != actor) learn(actor, held.known, held.source, held.version, held.ticks);
   }
 
   void drop(i64 slot) {
     u32 place = slots_.find(slot);
     if (place == NONE) return;
-    entries_ -= held_[place].count();
-    held_[place] = Clock();
+    entries_ -= held_[place].known.count();
+    held_[place] = Slot();
     slots_.erase(slot);
   }
 
@@ -199,18 +249,27 @@ class Clocks {
     i64 number = 0;
     Clock known;
     u64 version = 1;  // counts what it learnt of others
-    std::vector<std::pair<u32, u64>> seen;  // of threads, by place: the version that it last learnt from, 0 for none
+    Seen seen;
+  };
+  struct Slot {
+    Clock known;
+    u32 source = NONE;  // whose clock it was, at this version and this tick of its own; NONE where it is of several
+    u64 version = 0;
+    i64 ticks = 0;
   };
 
-  u64 &version_seen(u32 queue, u32 thread) {
-    auto &seen = actors_[queue].seen;
-    auto found = std::lower_bound(seen.begin(), seen.end(), thread,
-                                  [](const std::pair<u32, u64> &entry, u32 wanted) { return entry.first < wanted; });
-    if (found == seen.end() || found->first != thread) found = seen.insert(found, {thread, 0});
-    return found->second;
+  // The maximum with what `source` knew at a version and a tick of it.
+  void learn(u32 actor, const Clock &news, u32 source, u64 version, i64 ticks) {
+    u64 &seen = actors_[actor].seen.of(source);
+    Clock &known = actors_[actor].known;
+    if (seen < version) {
+      seen = version;
+      actors_[actor].version += raise(known, news);
+    } else if (ticks > known.of(source)) {
+      set(known, source, ticks);
+      actors_[actor].version++;
+    }
   }
-
-  void learn(u32 actor, const Clock &news) { actors_[actor].version += raise(actors_[actor].known, news); }
 
   bool raise(Clock &known, const Clock &news) {
     u64 before = known.count();
@@ -225,7 +284,7 @@ class Clocks {
     entries_ += known.count() - before;
   }
 
-  Clock &slot_at(i64 slot) {
+  Slot &slot_at(i64 slot) {
     u32 place = slots_.place(slot);
     if (place >= held_.size()) held_.resize(place + size_t{1});
     return held_[place];
@@ -233,7 +292,7 @@ class Clocks {
 
   Numbers places_, slots_;
   std::vector<Actor> actors_;
-  std::vector<Clock> held_;
+  std::vector<Slot> held_;
   u64 entries_ = 0;
 };
 

@@ -50,7 +50,7 @@ void Kernel::step(const i64 *code, i64 steps) {
     switch (at[0]) {
       case QUEUE: {
         u32 queue = clocks_.actor(a), thread = clocks_.actor(b);
-        clocks_.issue(queue, thread);
+        clocks_.join(queue, thread);
         clocks_.tick(queue);
         if (footprint >= 0) access(queue, footprint, row);
         break;
@@ -103,11 +103,17 @@ void Kernel::access(u32 actor, i64 footprint, i64 row) {
 void Kernel::visit_small(const Footprint &print) {
   now_.epoch = narrow(epochs_.size());
   epochs_.push_back({now_.clock, now_.row, now_.actor});
+  if (print.count == 1) {
+    Atom &atom = footprints_.atoms[print.first];
+    Cell *cell = find(atom);
+    if (!plain(atom, cell)) visit(atom, cell, NONE, 0);
+    return;
+  }
   // All that are plain come first, as in the twin: cutting for one atom can make another's cell.
   others_.clear();
   for (u32 k = print.first, end = print.first + print.count; k < end; k++)
-    if (!plain(footprints_.atoms[k])) others_.push_back(k);
-  for (u32 k : others_) visit(footprints_.atoms[k], NONE, 0);
+    if (!plain(footprints_.atoms[k], find(footprints_.atoms[k]))) others_.push_back(k);
+  for (u32 k : others_) visit(footprints_.atoms[k], find(footprints_.atoms[k]), NONE, 0);
 }
 
 void Kernel::visit_resident(Footprint &print) {
@@ -118,7 +124,10 @@ void Kernel::visit_resident(Footprint &print) {
   if (!residents_[home].stale()) return;
   residents_[home].take(others_);
   count(others_.size());
-  for (u32 k : others_) visit(footprints_.atoms[print.first + k], home, k);
+  for (u32 k : others_) {
+    Atom &atom = footprints_.atoms[print.first + k];
+    visit(atom, find(atom), home, k);
+  }
 }
 
 u32 Kernel::resident_of(Footprint &print) {
@@ -212,9 +221,8 @@ Cell *Kernel::find(Atom &atom) {
   return cell;
 }
 
-// The atoms that are one cell with nothing to race with, nobody's home; false: not such a one, and nothing was done.
-bool Kernel::plain(Atom &atom) {
-  Cell *cell = find(atom);
+// An atom that is one cell with nothing to race with, nobody's home; false: not such a one, and nothing was done.
+bool Kernel::plain(const Atom &atom, Cell *cell) {
   if (cell == nullptr || cell->home != NONE || raced_by(cell->write)) return false;
   if (atom.last_write < 0) {
     add_read(*cell, {now_.epoch, static_cast<u32>(atom.last_read)});
@@ -226,8 +234,7 @@ bool Kernel::plain(Atom &atom) {
   return true;
 }
 
-void Kernel::visit(Atom &atom, u32 home, u32 index) {
-  Cell *cell = find(atom);
+void Kernel::visit(const Atom &atom, Cell *cell, u32 home, u32 index) {
   if (cell == nullptr) {
     visit_many(atom, home, index);
     return;
@@ -259,7 +266,7 @@ void Kernel::settle(Cell &cell, bool raced, u32 home, u32 index) {
 }
 
 // As `visit`, where the atom is not exactly one cell.
-void Kernel::visit_many(Atom &atom, u32 home, u32 index) {
+void Kernel::visit_many(const Atom &atom, u32 home, u32 index) {
   cut_out(atom);
   count(inside_.size());
   bool raced = false;

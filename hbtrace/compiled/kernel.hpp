@@ -92,11 +92,11 @@ class Kernel {
   size_t races_left() const { return most_ - hits.size() / HITS_OF_ONE; }
   void access(u32 actor, i64 footprint, i64 row);
   void visit_small(const Footprint &print);
-  bool plain(Atom &atom);
+  bool plain(const Atom &atom, Cell *cell);
   void visit_resident(Footprint &print);
   u32 resident_of(Footprint &print);
-  void visit(Atom &atom, u32 home, u32 index);
-  void visit_many(Atom &atom, u32 home, u32 index);
+  void visit(const Atom &atom, Cell *cell, u32 home, u32 index);  // cell: what `find` finds
+  void visit_many(const Atom &atom, u32 home, u32 index);
   void keep_write(const Atom &atom, bool raced, u32 home, u32 index);
   void keep_read(const Atom &atom, bool raced, u32 home, u32 index);
   void unremembered(Atom &atom);

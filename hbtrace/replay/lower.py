@@ -113,14 +113,14 @@ class Lowering(Definitions):
         """Rows of the batch, one by one."""
         if not rows:
             return
-        accesses, evs = self._accesses, self._columns.strings("ev")
+        accesses, actors, evs = self._accesses, self.names.actors, self._columns.strings("ev")
         for row in rows:
             handler = self._handlers.get(evs[row])
             if handler is None or row in lacking:
                 self._skip(row, evs[row], lacking.get(row))
                 continue
             handler(row)
-            if accesses.due or self._long:
+            if accesses.due or (len(self._done) + len(self._code)) * len(actors) > _STEPS_BY_ACTORS:
                 yield self._take()
 
     def _remembered(self, memo: Memo, last: int, lacking: dict[int, str]) -> Generator[Program, None, int]:

@@ -213,7 +213,7 @@ def test_an_error_in_the_compiled_kernel_is_found(name: str, tmp_path: Path) -> 
         Program(code=array("q", (QUEUE, 1, 0, 0, 0))),
         Program(code=array("q", (HOST, 0, 0, -1))),
         Program(footprints=array("q", (0,))),
-        Program(footprints=array("q", (0,)), bounds=programs.array("q", (0, 5))),
+        Program(footprints=array("q", (0,)), bounds=array("q", (0, 5))),
     ],
     ids=["operation", "footprint", "half a step", "no bounds", "no pieces"],
 )
