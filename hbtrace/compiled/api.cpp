@@ -124,7 +124,7 @@ int32_t hb_memo_learn(hb_memo *memo, int64_t row, const int64_t *lesson, int64_t
     if (lesson[0] > left / 5) throw hb::BadBatch();
     const int64_t *steps = some(5 * lesson[0]), *needs = some(lesson[1]), *reads = some(lesson[2]), *writes = some(lesson[3]);
     memo->memo.learn(row, {steps, lesson[0], needs, lesson[1], reads, lesson[2], writes, lesson[3], lesson[4], lesson[5], lesson[6],
-                           lesson + HB_LESSON});
+                           lesson[7], lesson[8], lesson[9], lesson + HB_LESSON});
   });
 }
 
@@ -134,6 +134,10 @@ int32_t hb_memo_version(hb_memo *memo, int64_t place, int64_t version) {
 
 void hb_memo_noted(hb_memo *memo) { memo->memo.noted(); }
 void hb_memo_forget(hb_memo *memo) { memo->memo.forget(); }
+
+int64_t hb_memo_defined_size(const hb_memo *memo) { return static_cast<int64_t>(memo->memo.defined.size()); }
+const int64_t *hb_memo_defined(const hb_memo *memo) { return memo->memo.defined.data(); }
+void hb_memo_defined_taken(hb_memo *memo) { memo->memo.defined.clear(); }
 
 const int64_t *hb_memo_counts(const hb_memo *memo) { return memo->memo.counts; }
 void hb_memo_counts_taken(hb_memo *memo) { std::fill(std::begin(memo->memo.counts), std::end(memo->memo.counts), 0); }

@@ -87,8 +87,9 @@ HB_API int64_t hb_memo_shape(const hb_memo *memo, int64_t row);
 
 /* What a row came to: HB_LESSON integers and then as many as they say. Steps of five integers, needs, roots read, roots
  * written by the host; the template of many reads and that of the row, or -1; whether it holds only until something is
- * noted; HB_COUNTS numbers to add at each use. */
-#define HB_LESSON 7
+ * noted; of a definition the place and the version that it gives, and what Python calls it, else -1; HB_COUNTS numbers
+ * to add at each use. */
+#define HB_LESSON 10
 #define HB_COUNTS 7
 HB_API int32_t hb_memo_learn(hb_memo *memo, int64_t row, const int64_t *lesson, int64_t integers);
 
@@ -96,6 +97,11 @@ HB_API int32_t hb_memo_learn(hb_memo *memo, int64_t row, const int64_t *lesson, 
 HB_API int32_t hb_memo_version(hb_memo *memo, int64_t place, int64_t version);
 HB_API void hb_memo_noted(hb_memo *memo);
 HB_API void hb_memo_forget(hb_memo *memo);
+
+/* Definitions that changed something since they were last taken: the row and what Python calls it, each. */
+HB_API int64_t hb_memo_defined_size(const hb_memo *memo);
+HB_API const int64_t *hb_memo_defined(const hb_memo *memo);
+HB_API void hb_memo_defined_taken(hb_memo *memo);
 
 /* Sums of what known rows added since they were last taken (HB_COUNTS of them), and how many rows were known. */
 HB_API const int64_t *hb_memo_counts(const hb_memo *memo);

@@ -155,6 +155,11 @@ void Memo::use(const Entry &entry, i64 row) {
   for (u32 k = 0; k < entry.steps; k++) code[start + 5 * size_t{k} + 4] = at;
   shapes[static_cast<size_t>(row)] = entry.shape;
   for (u32 k = 0; k < COUNTS; k++) counts[k] += entry.counts[k];
+  if (entry.place >= 0 && versions_[static_cast<size_t>(entry.place)] != entry.version) {
+    version(entry.place, entry.version);
+    defined.push_back(at);
+    defined.push_back(entry.name);
+  }
   if (entry.many >= 0) windows.many(static_cast<u32>(entry.many), at);
   for (u32 k = 0; k < entry.reads; k++) windows.issue(roots_[entry.reads_at + k], at);
   for (u32 k = 0; k < entry.writes; k++) windows.host_write(roots_[entry.writes_at + k], at);
@@ -195,6 +200,10 @@ void Memo::learn(i64 row, const Lesson &lesson) {
   entry.only_while_noted = lesson.noted != 0;
   entry.many = static_cast<i32>(lesson.many);
   entry.shape = static_cast<i32>(lesson.shape);
+  entry.place = lesson.place;
+  entry.version = lesson.version;
+  entry.name = lesson.name;
+  if (entry.place >= 0 && static_cast<size_t>(entry.place) >= versions_.size()) throw BadBatch();
   std::copy(lesson.counts, lesson.counts + COUNTS, entry.counts);
   if (entries_.size() >= table_.size()) {
     table_.assign(4 * table_.size(), NONE);

@@ -40,6 +40,7 @@ struct Lesson {
   i64 many;      // the template of many reads, or -1
   i64 shape;     // the number of its template, or -1
   i64 noted;     // whether it holds only while nobody notes anything new
+  i64 place, version, name;  // of a definition what it changes to what, and what Python calls it; -1 else
   const i64 *counts;  // COUNTS of them
 };
 
@@ -71,6 +72,7 @@ class Memo {
 
   Windows windows;
   std::vector<i64> code;
+  std::vector<i64> defined;  // row and name of each definition that changed something
   std::vector<i32> shapes;  // of each row of the batch its template, -1 for none
   i64 counts[COUNTS] = {};
   i64 hits = 0;
@@ -85,6 +87,7 @@ class Memo {
     u32 key_at, key_size, steps_at, steps, needs_at, needs, reads_at, reads, writes_at, writes, next;
     u32 generation, notes;
     i32 many, shape;
+    i64 place, version, name;
     bool only_while_noted;
     i64 counts[COUNTS];
   };

@@ -18,8 +18,8 @@ import pyarrow as pa
 from hbtrace.replay import diagnostics
 from hbtrace.replay.accesses import Template
 from hbtrace.replay.definitions import READS, WRITES, Definitions
-from hbtrace.replay.memo import COUNTED, Memo, learnable, new_memo
-from hbtrace.replay.objects import Backend, Buffer
+from hbtrace.replay.memo import COUNTED, Definition, Memo, learnable, new_memo
+from hbtrace.replay.objects import Backend, Buffer, Tensor
 from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
 from hbtrace.replay.settings import Settings
 from hbtrace.replay.windows import Windows
@@ -133,17 +133,32 @@ class Lowering(Definitions):
             due = self._long
             if row < last and not due:
                 self._open(*rows.around(row), first)
+                self._catch_up(memo)
                 self._teach(memo, row, lacking)
                 row, missed = row + 1, missed + 1
                 due = self._accesses.due or self._long
             if due:
                 self._close(batch, first)
+                self._catch_up(memo)
                 yield self._take()
             if memo.poor(missed, row):
                 memo.rest()
                 break
         self._close(batch, first)
+        self._catch_up(memo)
         return row
+
+    def _catch_up(self, memo: Memo) -> None:
+        """Define what known rows defined: each name from its row on, of each id the newest place."""
+        newest: dict[int, Tensor] = {}
+        for row, (ident, thing, name) in memo.defined():
+            if isinstance(thing, Template):
+                self._graphs[ident] = thing
+            else:
+                self.names.put_tensor(ident, row, name, thing.view_of)
+                newest[ident] = thing
+        for ident, tensor in newest.items():
+            self._accesses.define_tensor(ident, tensor)
 
     @property
     def _long(self) -> bool:
@@ -180,7 +195,15 @@ class Lowering(Definitions):
         needs = self._needed(event, at, template)
         counts = (now - old for now, old in zip(self._counted(), before[2], strict=True))
         unmet = self._accesses.unmet != before[1]
-        memo.learn(row, code, needs, template, counts, until_noted=unmet)
+        definition = self._defined(ev or "", at) if event.role == "definition" else None
+        memo.learn(row, code, needs, template, counts, until_noted=unmet, definition=definition)
+
+    def _defined(self, ev: str, at: int) -> Definition:
+        """What a row has just defined, so that a row like it can do it again."""
+        ident = self._columns.ints("id", -1)[at]
+        if ev == "graph":
+            return ident, self._graphs[ident], ""
+        return ident, self._accesses.tensors[ident], self._columns.strings("name")[at] or ""
 
     def _needed(self, event: Event, at: int, template: Template | None) -> list[tuple[str, int | str]]:
         """All that can be defined anew and would change what a row means; backends void the memo as a whole."""

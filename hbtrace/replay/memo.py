@@ -19,6 +19,7 @@ import pyarrow as pa
 from hbtrace.compiled.compile import HERE
 from hbtrace.compiled.library import HEADER, UnusableError, constants, the_library
 from hbtrace.replay.accesses import Template
+from hbtrace.replay.objects import Tensor
 from hbtrace.trace.schema import SCHEMA
 from hbtrace.trace.vocabulary import EVENTS, Event
 
@@ -35,15 +36,21 @@ _MOST_TEMPLATES: Final = 1 << 16
 
 
 def learnable(event: Event) -> bool:
-    """Whether rows of an event do nothing but what can be repeated: not those that define or end something, and no
-    write of a whole buffer, whose bytes are what was touched until then."""
-    return event.role != "definition" and not event.whole and event.edge != "forget"
+    """Whether rows of an event do nothing but what can be repeated: not those that end something or define what
+    others do not name, and no write of a whole buffer, whose bytes are what was touched until then."""
+    if event.role == "definition":
+        return bool(event.used)
+    return not event.whole and event.edge != "forget"
 
 
 def key_columns(event: Event) -> tuple[str, ...]:
     """The columns that the meaning of its rows depends on, beside `ev`."""
-    keys = event.counted if event.role == "marker" else ("thread", *event.keys)
+    keys = event.used if event.role in ("definition", "marker") else ("thread", *event.keys)
     return tuple(key for key in keys if key in SCHEMA.names)
+
+
+Definition = tuple[int, Tensor | Template, str]
+"""What a known row defined: an id, a tensor or a graph, and its name."""
 
 
 class _CStruct(ctypes.Structure):
@@ -81,6 +88,10 @@ class Memo:
         """Of what rows may need: its place among the versions."""
         self._contents: dict[tuple[Hashable, Hashable], int] = {}
         self._now: dict[Hashable, Hashable] = {}
+        self._definitions: list[tuple[Hashable, Hashable, Definition]] = []
+        """(what, content, what the lowering needs to define it again), by the name that the library has for it."""
+        self.newest: tuple[Hashable, Hashable] | None = None
+        """What was changed last, and to what."""
         self._templates: list[Template] = []
         self._numbers: dict[int, int] = {}
         self._versions = 0
@@ -94,10 +105,10 @@ class Memo:
 
     def take(self, batch: pa.RecordBatch, first: int) -> bool:
         """The next batch; whether the memo is to be asked of its rows."""
-        if max(len(self._templates), len(self._contents)) > _MOST_TEMPLATES:
+        if max(len(self._templates), len(self._contents), len(self._definitions)) > _MOST_TEMPLATES:
             self.forget()
             self.windows.forget_graphs()
-            for kept in (self._contents, self._templates, self._numbers):
+            for kept in (self._contents, self._templates, self._numbers, self._definitions):
                 kept.clear()
         if self._paused:
             self._paused -= 1
@@ -147,15 +158,18 @@ class Memo:
     def changed(self, what: Hashable, content: Hashable) -> None:
         """Something that rows may need is this from now on. The same content again is the same version."""
         self._now[what] = content
+        self.newest = what, content
         if (place := self._places.get(what)) is not None:
             self._version(place, what, content)
 
-    def _version(self, place: int, what: Hashable, content: Hashable) -> None:
+    def _version(self, place: int, what: Hashable, content: Hashable) -> int:
+        """Say that it is that from now on: the number of this version."""
         version = self._contents.get((what, content))
         if version is None:
             version = self._contents[what, content] = self._versions
             self._versions += 1  # never given twice, also when contents are forgotten
         self._demand(self._library.hb_memo_version(self._memo, place, version))
+        return version
 
     def _place(self, what: Hashable) -> int:
         place = self._places.get(what)
@@ -174,17 +188,38 @@ class Memo:
 
     def learn(
         self, row: int, code: Iterable[int], needs: Iterable[Hashable], template: Template | None,
-        counts: Iterable[int], *, until_noted: bool,
+        counts: Iterable[int], *, until_noted: bool, definition: Definition | None = None,
     ) -> None:
-        """What a row of the batch came to."""  # fmt: skip
+        """What a row of the batch came to. definition: of one, what `defined` tells of its like later."""  # fmt: skip
         steps, places = array("q", code), [self._place(what) for what in needs]
         number = -1 if template is None else self.number(template)
         reads, writes, many = self.windows.told
-        head = (len(steps) // 5, len(places), len(reads), len(writes), many, number, until_noted, *counts)
+        gives = (-1, -1, -1) if definition is None else self._given(definition)
+        head = (len(steps) // 5, len(places), len(reads), len(writes), many, number, until_noted, *gives, *counts)
         lesson = array("q", head)
         lesson.extend(steps)
         lesson.extend((*places, *reads, *writes))
         self._demand(self._library.hb_memo_learn(self._memo, row, *lesson.buffer_info()))
+
+    def _given(self, definition: Definition) -> tuple[int, int, int]:
+        """Place and version that the newest definition gives, and its name."""
+        assert self.newest is not None
+        what, content = self.newest
+        place = self._place(what)
+        self._definitions.append((what, content, definition))
+        return place, self._version(place, what, content), len(self._definitions) - 1
+
+    def defined(self) -> list[tuple[int, Definition]]:
+        """Definitions of known rows that changed something since this was last asked: row and definition, each."""
+        size = self._library.hb_memo_defined_size(self._memo)
+        if not size:
+            return []
+        flat = ctypes.cast(self._library.hb_memo_defined(self._memo), ctypes.POINTER(ctypes.c_int64))[:size]
+        self._library.hb_memo_defined_taken(self._memo)
+        for name in flat[1::2]:
+            what, content, _ = self._definitions[name]
+            self._now[what] = content
+        return [(row, self._definitions[name][2]) for row, name in zip(flat[::2], flat[1::2], strict=True)]
 
     def number(self, template: Template) -> int:
         number = self._numbers.get(id(template))

@@ -104,8 +104,8 @@ class Event:
     accesses: tuple[Access, ...] = ()
     edge: Edge | None = None
     ends: bool = False
-    counted: tuple[str, ...] = ()
-    """Of a marker, the keys that the replay counts."""
+    used: tuple[str, ...] = ()
+    """Of a definition or a marker, the keys that the replay looks at; of what makes accesses or edges it is all."""
     reads: str | None = field(init=False)
     """Where what it reads is listed, None for nowhere."""
     writes: str | None = field(init=False)
@@ -158,8 +158,9 @@ EVENTS: Final[dict[str, Event]] = {
             "ne": INTS, "nb": INTS,
         },
         ("id", "name"),
+        used=("id", "name", "buffer", "offset", "size", "view_of"),
     ),
-    "graph": Event("definition", {"id": ID, "uid": INT, "nodes": NODES}, ("id",)),
+    "graph": Event("definition", {"id": ID, "uid": INT, "nodes": NODES}, ("id",), used=("id", "nodes")),
     "sched": Event(
         "definition", {"id": ID, "backends": INTS, "cpu_buffer_type": STR, "copies": INT, "ring": INT}, ("id",)
     ),
@@ -209,8 +210,8 @@ EVENTS: Final[dict[str, Event]] = {
     "sched_prepare": Event("marker", {"sched": ID, "slot": INT, "rotated": BOOL}),
     "sched_compute": Event("marker", {"sched": ID}),
     "sched_compute_end": Event("marker", {"sched": ID}),
-    "ubatch": Event("marker", {"sched": ID, "n": INT, "tokens": INT, "phase": STR}, counted=("tokens",)),
-    "note": Event("marker", {"what": STR, "attrs": JSON, "sched": ID}, counted=("what",)),
+    "ubatch": Event("marker", {"sched": ID, "n": INT, "tokens": INT, "phase": STR}, used=("tokens",)),
+    "note": Event("marker", {"what": STR, "attrs": JSON, "sched": ID}, used=("what",)),
 }
 """By name, in the order of the contract. A row that lacks a needed key is skipped and counted (strict: an error)."""
 
