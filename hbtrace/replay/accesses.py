@@ -69,8 +69,8 @@ class Template:
     """An interned list of accesses, numbered from 0: (write, range), and where they lie at present."""
 
     __slots__ = (
-        "_nodes", "accesses", "approx", "chosen", "dense", "effects", "footprints", "generation", "issued", "needs", "origins",
-        "parts", "read_roots", "resolved", "roots", "touching",
+        "_nodes", "accesses", "approx", "chosen", "dense", "effects", "footprints", "generation", "issued", "needs",
+        "origins", "parts", "read_roots", "resolved", "roots", "touching",
     )  # fmt: skip
 
     def __init__(self, accesses: list[tuple[bool, Range]], origins: list[Origin] | None = None) -> None:
@@ -224,8 +224,7 @@ class Accesses:
 
     def _again(self, name: str, *, write: bool) -> bool:
         """Whether a place is accessed after an access of the other mode; noted then."""
-        touched = self._exercise.roots
-        if not (before := touched.get(name, 0)) & (READ if write else WRITTEN):
+        if not self._exercise.roots.get(name, 0) & (READ if write else WRITTEN):
             self.unmet += 1
             return False
         self._note(name, REWRITTEN if write else REREAD)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from hbtrace.replay import diagnostics
 from hbtrace.replay.accesses import Template
 from hbtrace.replay.definitions import READS, WRITES, Definitions
-from hbtrace.replay.memo import COUNTED, Definition, Memo, learnable, new_memo
+from hbtrace.replay.memo import COUNTED, Definition, Memo, NativeWindows, learnable, new_memo
 from hbtrace.replay.objects import Backend, Buffer, Tensor
 from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE, RECORD, RELEASE, WAIT, Program
 from hbtrace.replay.settings import Settings
@@ -63,7 +63,9 @@ class Lowering(Definitions):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._memo = new_memo()
-        self._windows = Windows() if self._memo is None else self._memo.windows
+        self._windows: Windows | NativeWindows = Windows()
+        if self._memo is not None:
+            self._windows, self._accesses.changes = self._memo.windows, self._memo.noted
         self._slots: dict[tuple[str, int | str], int] = {}
         self._free_slots: list[int] = []
         self._slot_count = 0

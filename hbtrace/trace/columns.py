@@ -63,7 +63,11 @@ class Ranges:
         """For a column of single ranges: whether the row has one. None: every row."""
 
     def key(self, row: int) -> bytes:
-        """Bytes that are equal for equal lists."""
+        """Bytes that are equal for equal lists, whatever other rows of the batch have."""
+        if self._mark:
+            ranges = self.matrix(row)
+            if ((ranges[:, 7] == -1) & (ranges[:, 8] == 0)).all():
+                return ranges[:, : len(_DEFAULTS)].tobytes()
         key = self._bytes[self._places[row] : self._places[row + 1]]
         return key + self._mark if self._mark else key
 

@@ -1,0 +1,260 @@
+"""The memo of the lowering against the lowering alone: the same programs, reports, warnings, counters, to the bit."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hbtrace.compiled.library import UnusableError, the_library
+from hbtrace.errors import TraceError
+from hbtrace.replay import lower, memo
+from hbtrace.replay.memo import key_columns, learnable
+from hbtrace.replay.session import Observer, Replayed, Session
+from hbtrace.replay.settings import Settings
+from hbtrace.trace.reader import open_trace
+from hbtrace.trace.rows import batch_from_rows
+from hbtrace.trace.vocabulary import COLUMNS, COMMON, EVENTS
+from tests.material import RECORDINGS, cases
+from tests.material import recording as recorded
+from tests.oracle.programs import random_program
+
+PROGRAMS = int(os.environ.get("HBTRACE_PROGRAMS", "2000"))
+FIRST_SEED = int(os.environ.get("HBTRACE_SEED", "0"))
+
+
+def _usable() -> bool:
+    try:
+        the_library()
+    except UnusableError:
+        return False
+    return True
+
+
+pytestmark = pytest.mark.skipif(not _usable(), reason="there is no compiled library here")
+
+
+class Programs(Observer):
+    """All that a lowering hands on."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def take(self, replayed: Replayed) -> None:
+        for p in replayed.programs:
+            flat = (p.code, p.footprints, p.bounds, p.pieces)
+            self.told.append((*(array.tolist() for array in flat), p.forget_footprints, p.shapes))
+
+
+def replay(batches: Iterable[pa.RecordBatch], **settings: Any) -> tuple[list[Any], dict[str, Any], int]:
+    """Programs; everything else that is told, by name; rows that the memo knew."""
+    seen = Programs()
+    session = Session(batches, Settings(**settings), [seen])
+    try:
+        reports, error = list(session), None
+    except TraceError as found:
+        reports, error = [], str(found)
+    lowering = session._lowering
+    told = {
+        "reports": reports, "error": error, "warnings": session.warnings, **asdict(lowering.exercise),
+        "actors": lowering.names.actors, "rows": session.rows,
+    }  # fmt: skip
+    known = lowering._memo._library.hb_memo_hits(lowering._memo._memo) if lowering._memo is not None else 0
+    return seen.told, told, known
+
+
+def same(batches: list[pa.RecordBatch], monkeypatch: pytest.MonkeyPatch, **settings: Any) -> int:
+    """How many rows the memo knew, where all is the same with it and without."""
+    got = replay(batches, **settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(lower, "new_memo", lambda: None)
+        expected = replay(batches, **settings)
+    assert got[0] == expected[0]
+    for what, told in expected[1].items() if expected[1]["error"] is None else [("error", expected[1]["error"])]:
+        assert (what, got[1][what]) == (what, told)
+    return got[2]
+
+
+def cut(events: list[dict[str, Any]], size: int) -> list[pa.RecordBatch]:
+    """Batches of so many rows, some of them slices of larger ones."""
+    whole = batch_from_rows(events)
+    if size % 2:
+        return [whole.slice(start, size) for start in range(0, whole.num_rows, size)]
+    return [batch_from_rows(events[start : start + size]) for start in range(0, len(events), size)]
+
+
+def shaken(events: list[dict[str, Any]], rng: random.Random) -> list[dict[str, Any]]:
+    """The same rows again and again, a few of them changed: what repeats, and what comes back after it was another."""
+    out = list(events)
+    body = [row for row in events if row.get("ev") != "meta"]
+    for _ in range(2):
+        for row in body:
+            if rng.random() < 0.03:
+                out.append(rng.choice(body))
+            if rng.random() < 0.97:
+                out.append(row)
+    return out
+
+
+def test_on_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = rows = 0
+    for seed in range(FIRST_SEED, FIRST_SEED + max(PROGRAMS // 8, 10)):
+        rng = random.Random(seed)
+        events = shaken(random_program(rng, weird=rng.choice([0, 0, 0.05, 0.2])), rng)
+        settings = {"skip_weights": rng.random() < 0.3, "threads": rng.choice([None, "one", "ordered"])}
+        try:
+            known += same(cut(events, rng.choice([1, 3, 7, 50, len(events)])), monkeypatch, **settings)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}") from error
+        rows += len(events)
+    assert known > rows / 5
+
+
+def test_on_random_programs_strictly(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(FIRST_SEED, FIRST_SEED + max(PROGRAMS // 40, 10)):
+        rng = random.Random(seed)
+        events = shaken(random_program(rng, weird=rng.choice([0, 0.05])), rng)
+        same(cut(events, 40), monkeypatch, strict=True)
+
+
+@pytest.mark.parametrize("trace", cases(), ids=lambda path: path.stem)
+def test_on_a_case(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        batches = list(open_trace(trace).batches())
+    except TraceError:
+        return
+    same(batches, monkeypatch)
+    rows = [row for batch in batches for row in [batch]]
+    same([*rows, *rows, *rows], monkeypatch)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_on_a_recorded_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = list(open_trace(recorded(name)).batches())
+    rows = sum(batch.num_rows for batch in batches)
+    assert same([*batches] * 3, monkeypatch) > rows / 2
+    small = [batch.slice(start, 100) for batch in batches for start in range(0, batch.num_rows, 100)]
+    same(small, monkeypatch)
+
+
+# --- what a row's meaning depends on
+
+
+def events_of(name: str) -> list[dict[str, Any]]:
+    """A small world, and three times an event of that name, with a value in every one of its keys."""
+    world: list[dict[str, Any]] = [
+        *({"ev": "backend", "id": k, "name": f"Q{k}", "drains": ["set", "get"]} for k in range(2)),
+        *({"ev": "buffer", "id": k, "name": f"B{k}", "size": 1 << 12, "host": k == 1, "backend": 0} for k in range(2)),
+        *({"ev": "tensor", "id": k, "name": f"t{k}", "buffer": k % 2, "offset": 64 * k, "size": 256} for k in range(4)),
+        {"ev": "graph", "id": 0, "nodes": [{"op": "ADD", "reads": [{"tensor": 0}], "writes": [{"tensor": 1}]}]},
+        {"ev": "kernel", "backend": 0, "reads": [{"tensor": 0}], "writes": [{"tensor": 1}, {"tensor": 2}]},
+        {"ev": "event_record", "backend": 0, "event": 0}, {"ev": "release", "object": "2"},
+    ]  # fmt: skip
+    row = {"ev": name, **{key: value(key, kind) for key, kind in EVENTS[name].keys.items() if key in COLUMNS}}
+    return [*world, *([row] * 3)]
+
+
+def value(key: str, kind: str) -> Any:
+    """Something that a key can hold, and that means something in the small world."""
+    ranges = {"tensor": 1, "offset": 8, "size": 16, "rows": 2, "stride": 32}
+    known = {"runs_on": "src", "rows": 2, "stride": 32, "size": 16, "view_of": -1, "buffer": 1, "graph": 0, "id": 3}
+    if key in known:
+        return known[key]
+    return {
+        "int": 1, "id": 1, "bool": True, "str": "1", "range": ranges, "ranges": [ranges, {"tensor": 2}], "ints": [1],
+        "strs": ["input"], "picks": [{"tensor": 3, "runs": [{"first": 1}]}],
+        "nodes": [{"op": "MUL", "tensor": 1, "reads": [ranges], "writes": [{"tensor": 2}]}],
+    }[kind]  # fmt: skip
+
+
+def other(key: str, kind: str) -> Any:
+    """Another value of it."""
+    ranges = {"tensor": 0, "offset": 0, "size": 8}
+    known = {"runs_on": "dst", "buffer": 0, "rows": 3, "stride": 48, "size": 24, "view_of": 0, "graph": 9}
+    if key in known:
+        return known[key]
+    return {
+        "int": 0, "id": 0, "bool": False, "str": "2", "range": ranges, "ranges": [ranges], "ints": [2],
+        "strs": ["loss"],
+        "picks": [{"tensor": 3, "runs": [{"first": 2}]}],
+        "nodes": [{"op": "MUL", "tensor": 1, "reads": [ranges], "writes": [{"tensor": 3}]}],
+    }[kind]  # fmt: skip
+
+
+LEARNABLE = [name for name, event in EVENTS.items() if learnable(event)]
+
+
+@pytest.mark.parametrize("name", LEARNABLE)
+def test_a_row_like_one_before_is_known_and_one_with_another_key_is_not(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = events_of(name)
+    used = set(key_columns(EVENTS[name]))
+    before = same([batch_from_rows(events)], monkeypatch)
+    assert before >= 1, "the same row again is not known"
+    for key, kind in COLUMNS.items():
+        if key not in {*EVENTS[name].keys, *COMMON}:
+            continue
+        changed = {**events[-1], key: other(key, kind)}
+        known = same([batch_from_rows([*events, changed])], monkeypatch)
+        assert (known > before) == (key not in used), key
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNABLE if len(key_columns(EVENTS[name])) > 1])
+def test_a_column_that_is_left_out_of_the_key_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted error: rows that differ there would mean the same."""
+    found = []
+    for left_out in key_columns(EVENTS[name]):
+        kept = [key for key in key_columns(EVENTS[name]) if key != left_out]
+        monkeypatch.setattr(memo, "key_columns", lambda event, kept=kept: kept)
+        events = events_of(name)
+        changed = {**events[-1], left_out: other(left_out, COLUMNS[left_out])}
+        uses = [{"ev": "tensor_get", "tensor": 1}, {"ev": "compute", "backend": 0, "graph": 3}]
+        try:
+            for threads in ("one", "ordered"):
+                same([batch_from_rows([*events, changed, *uses, changed])], monkeypatch, threads=threads)
+        except AssertionError:
+            found.append(left_out)
+    assert found
+
+
+def test_a_definition_that_the_memo_does_not_hear_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other planted error: what rows need would stay as it was."""
+    monkeypatch.setattr(memo.Memo, "changed", lambda self, what, content: None)
+    with pytest.raises(AssertionError):
+        test_on_random_programs(monkeypatch)
+
+
+# --- what it costs
+
+
+def test_a_trace_that_never_repeats_is_left_alone() -> None:
+    row = {"ev": "kernel", "backend": 0}
+    events = [{"ev": "backend", "id": 0, "name": "Q"}, {"ev": "buffer", "id": 0, "name": "B", "size": 1 << 40}]
+    events += [{**row, "writes": [{"buffer": 0, "offset": 8 * k, "size": 8}]} for k in range(30_000)]
+    batches = [batch_from_rows(events[start : start + 5000]) for start in range(0, len(events), 5000)]
+    session = Session(batches)
+    asked = []
+    found = session._lowering._memo
+    assert found is not None
+    take = found.take
+    found.take = lambda batch, first: asked.append(take(batch, first)) or asked[-1]  # type: ignore[method-assign,func-returns-value]
+    session.run()
+    assert asked == [True, False, False, False, False, True, False][: len(asked)]
+
+
+def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every version of a tensor is another meaning of the rows that use it: a key keeps a few."""
+    events = [{"ev": "backend", "id": 0, "name": "Q"}, {"ev": "buffer", "id": 0, "name": "B", "size": 1 << 40}]
+    for k in range(300):
+        events.append({"ev": "tensor", "id": 0, "name": "t", "buffer": 0, "offset": 64 * (k % 100), "size": 64})
+        events += [{"ev": "kernel", "backend": 0, "reads": [{"tensor": 0}]}] * 2
+    assert same([batch_from_rows(events)], monkeypatch) > 300
+    monkeypatch.setattr(memo, "_MOST_TEMPLATES", 20)
+    assert same(cut(events, 50), monkeypatch) > 100
