@@ -66,6 +66,7 @@ fuzz: $(STAMP) ## Random programs against the oracle, PROGRAMS=20000 of them
 
 native-asan: $(STAMP) ## The compiled kernel under sanitizers, on PROGRAMS random scripts and as many hostile ones
 	$(BIN)/python -m tests.compiled.sanitized $(PROGRAMS)
+	$(BIN)/python -m tests.compiled.sanitized_memo $(PROGRAMS)
 
 bench: $(STAMP) ## Measure speed and memory
 	$(BIN)/python -m tests.bench

@@ -86,7 +86,7 @@ class BatchRows:
             words = columns.strings(key)
             found = np.array([words[row] is None for row in rows.tolist()])
         elif kind == RANGE:
-            found = ~np.array(self._lists[key].present, dtype=bool)[rows]
+            found = ~columns.has_range(key)[rows]
         else:
             absent = ABSENT if kind == INT else -1
             found = columns.numbers(key, absent)[rows] == absent

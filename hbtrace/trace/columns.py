@@ -6,7 +6,6 @@ tuples of seven integers, with the bytes of that tuple list as a cheap key: equa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -50,17 +49,15 @@ Run = tuple[int, int, int, int]
 class Ranges:
     """Lists of ranges, one list a row of some column."""
 
-    __slots__ = ("_bounds", "_bytes", "_mark", "_matrix", "_places", "present")
+    __slots__ = ("_bounds", "_bytes", "_mark", "_matrix", "_places")
 
-    def __init__(self, matrix: npt.NDArray[np.int64], bounds: list[int], present: Sequence[bool] | None) -> None:
+    def __init__(self, matrix: npt.NDArray[np.int64], bounds: list[int]) -> None:
         width = matrix.shape[1]
         self._bytes = matrix.tobytes()
         self._matrix = matrix
         self._bounds = bounds
         self._places = [bound * width * 8 for bound in bounds]
         self._mark = b"" if width == len(_DEFAULTS) else b"by"
-        self.present = present
-        """For a column of single ranges: whether the row has one. None: every row."""
 
     def key(self, row: int) -> bytes:
         """Bytes that are equal for equal lists, whatever other rows of the batch have."""
@@ -201,14 +198,18 @@ class Columns:
         """The range that an event's own keys are: its tensor, never its buffer."""
         shape = [_integers(self.batch.column(name), default) for name, default in _DEFAULTS.items()]
         shape[1] = np.full(self.length, -1, dtype=np.int64)
-        return Ranges(_matrix(shape), list(range(self.length + 1)), None)
+        return Ranges(_matrix(shape), list(range(self.length + 1)))
 
     def single(self, name: str) -> Ranges:
         """A column with at most one range a row (`src`, `dst`, `host_range`)."""
         column = self.batch.column(name)
         matrix, whole = _range_matrix(column)
         bounds = np.concatenate(([0], np.cumsum(whole)))
-        return Ranges(matrix[whole], bounds.tolist(), whole.tolist())
+        return Ranges(matrix[whole], bounds.tolist())
+
+    def has_range(self, name: str) -> npt.NDArray[np.bool_]:
+        """Which rows have a range in a column with at most one a row."""
+        return _whole(self.batch.column(name))
 
     def ranges(self, name: str) -> Ranges:
         """A column with a list of ranges a row (`reads`, `writes`)."""
@@ -318,6 +319,12 @@ def _matrix(columns: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
 
 def _range_matrix(structs: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """(n, 7 or 9) integers, and which of the n are ranges at all: neither null nor a value that is no object."""
+    whole = _whole(structs)
+    fields = _DEFAULTS if structs.field("by").null_count == len(structs) else _DEFAULTS | _BY
+    return _matrix([_integers(structs.field(name), default) for name, default in fields.items()]), whole
+
+
+def _whole(structs: pa.Array) -> npt.NDArray[np.bool_]:
     whole = np.ones(len(structs), dtype=bool)
     if structs.null_count:
         whole = structs.is_valid().to_numpy(zero_copy_only=False)
@@ -326,17 +333,16 @@ def _range_matrix(structs: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray
         # The reader keeps an element that is no object as its raw JSON text: it is no listed range.
         objects = [text is None or text.lstrip().startswith("{") for text in extra.to_pylist()]
         whole = whole & np.array(objects, dtype=bool)
-    fields = _DEFAULTS if structs.field("by").null_count == len(structs) else _DEFAULTS | _BY
-    return _matrix([_integers(structs.field(name), default) for name, default in fields.items()]), whole
+    return whole
 
 
 def _range_lists(column: pa.Array) -> Ranges:
     if column.null_count == len(column):
-        return Ranges(np.empty((0, len(_DEFAULTS)), dtype=np.int64), [0] * (len(column) + 1), None)
+        return Ranges(np.empty((0, len(_DEFAULTS)), dtype=np.int64), [0] * (len(column) + 1))
     matrix, whole = _range_matrix(column.flatten())  # flatten leaves out what stands under null lists
     lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
     bounds = np.concatenate(([0], np.cumsum(lengths)))
     if not whole.all():
         bounds = np.concatenate(([0], np.cumsum(whole)))[bounds]
         matrix = matrix[whole]
-    return Ranges(np.ascontiguousarray(matrix), bounds.tolist(), None)
+    return Ranges(np.ascontiguousarray(matrix), bounds.tolist())

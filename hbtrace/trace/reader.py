@@ -218,14 +218,18 @@ def _packed(source: str | os.PathLike[str] | BinaryIO, path: str) -> Input:
     return Input(stream, size_of(stream) or None)  # size 0 may be a pipe or a file of /proc
 
 
+_ENDS: Final = frozenset({"recording_stopped", "recording_ended"})
+"""What the notes of a recorder's end are."""
+
+
 def why_stopped(batch: pa.RecordBatch) -> str:
     """The reason of a recorder's note that it stopped, such as `disk_full`, or the exception that ended what it
     recorded; empty without one."""
     what = batch.column("what")
-    if what.null_count == len(what):
+    if what.null_count == len(what) or _ENDS.isdisjoint(what.dictionary.to_pylist()):
         return ""
     for row, word in enumerate(what.to_pylist()):
-        if word in ("recording_stopped", "recording_ended"):
+        if word in _ENDS:
             (event,) = rows_from_batch(batch.slice(row, 1))
             attrs = event["attrs"] if isinstance(event.get("attrs"), dict) else {}
             if word == "recording_stopped" or "exception" in attrs:

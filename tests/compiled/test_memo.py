@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from hbtrace.compiled.compile import BuildError
 from hbtrace.compiled.library import UnusableError, the_library
 from hbtrace.errors import TraceError
 from hbtrace.replay import lower, memo
 from hbtrace.replay.memo import key_columns, learnable
-from hbtrace.replay.session import Observer, Replayed, Session
-from hbtrace.replay.settings import Settings
+from hbtrace.replay.session import Session
 from hbtrace.trace.reader import open_trace
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.trace.vocabulary import COLUMNS, COMMON, EVENTS
+from tests.compiled.memos import cut, replay, shaken
+from tests.compiled.sanitized_memo import run, runtimes
 from tests.material import RECORDINGS, cases
 from tests.material import recording as recorded
 from tests.oracle.programs import random_program
@@ -40,35 +40,6 @@ def _usable() -> bool:
 pytestmark = pytest.mark.skipif(not _usable(), reason="there is no compiled library here")
 
 
-class Programs(Observer):
-    """All that a lowering hands on."""
-
-    def __init__(self) -> None:
-        self.told: list[Any] = []
-
-    def take(self, replayed: Replayed) -> None:
-        for p in replayed.programs:
-            flat = (p.code, p.footprints, p.bounds, p.pieces)
-            self.told.append((*(array.tolist() for array in flat), p.forget_footprints, p.shapes))
-
-
-def replay(batches: Iterable[pa.RecordBatch], **settings: Any) -> tuple[list[Any], dict[str, Any], int]:
-    """Programs; everything else that is told, by name; rows that the memo knew."""
-    seen = Programs()
-    session = Session(batches, Settings(**settings), [seen])
-    try:
-        reports, error = list(session), None
-    except TraceError as found:
-        reports, error = [], str(found)
-    lowering = session._lowering
-    told = {
-        "reports": reports, "error": error, "warnings": session.warnings, **asdict(lowering.exercise),
-        "actors": lowering.names.actors, "rows": session.rows,
-    }  # fmt: skip
-    known = lowering._memo._library.hb_memo_hits(lowering._memo._memo) if lowering._memo is not None else 0
-    return seen.told, told, known
-
-
 def same(batches: list[pa.RecordBatch], monkeypatch: pytest.MonkeyPatch, **settings: Any) -> int:
     """How many rows the memo knew, where all is the same with it and without."""
     got = replay(batches, **settings)
@@ -79,27 +50,6 @@ def same(batches: list[pa.RecordBatch], monkeypatch: pytest.MonkeyPatch, **setti
     for what, told in expected[1].items() if expected[1]["error"] is None else [("error", expected[1]["error"])]:
         assert (what, got[1][what]) == (what, told)
     return got[2]
-
-
-def cut(events: list[dict[str, Any]], size: int) -> list[pa.RecordBatch]:
-    """Batches of so many rows, some of them slices of larger ones."""
-    whole = batch_from_rows(events)
-    if size % 2:
-        return [whole.slice(start, size) for start in range(0, whole.num_rows, size)]
-    return [batch_from_rows(events[start : start + size]) for start in range(0, len(events), size)]
-
-
-def shaken(events: list[dict[str, Any]], rng: random.Random) -> list[dict[str, Any]]:
-    """The same rows again and again, a few of them changed: what repeats, and what comes back after it was another."""
-    out = list(events)
-    body = [row for row in events if row.get("ev") != "meta"]
-    for _ in range(2):
-        for row in body:
-            if rng.random() < 0.03:
-                out.append(rng.choice(body))
-            if rng.random() < 0.97:
-                out.append(row)
-    return out
 
 
 def test_on_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,3 +208,12 @@ def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same([batch_from_rows(events)], monkeypatch) > 300
     monkeypatch.setattr(memo, "_MOST_TEMPLATES", 20)
     assert same(cut(events, 50), monkeypatch) > 100
+
+
+def test_under_sanitizers() -> None:
+    """A small run of what `make native-asan` does at length."""
+    try:
+        runtimes()
+    except BuildError as error:
+        pytest.skip(str(error))
+    assert run(25) > 100
