@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "kernel.hpp"
+#include "meter.hpp"
 
 #ifndef HB_STAMP
 #error "compile.py says what the sources are"
@@ -13,6 +14,11 @@ struct hb_kernel {
   hb::Kernel kernel;
   int32_t status = HB_OK;
   explicit hb_kernel(bool closed) : kernel(closed) {}
+};
+
+struct hb_meter {
+  hb::Meter meter;
+  int32_t status = HB_OK;
 };
 
 namespace {
@@ -66,3 +72,26 @@ const int64_t *hb_kernel_rows(const hb_kernel *kernel) { return kernel->kernel.r
 int64_t hb_kernel_visited(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.visited()); }
 int64_t hb_kernel_cells(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.cells()); }
 int64_t hb_kernel_known(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.known()); }
+
+hb_meter *hb_meter_new(void) {
+  try {
+    return new hb_meter;
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void hb_meter_free(hb_meter *meter) { delete meter; }
+
+int32_t hb_meter_waits(hb_meter *meter, const int64_t *actors, int64_t count) {
+  return guarded(meter->status, [&] { std::for_each(actors, actors + count, [&](int64_t actor) { meter->meter.waits(actor); }); });
+}
+
+int32_t hb_meter_run(hb_meter *meter, const int64_t *code, int64_t steps, const int64_t *footprints, const int64_t *bounds,
+                     int64_t count, const int64_t *pieces, int64_t integers, int64_t forget, const uint8_t *kinds,
+                     const int64_t *splits, int64_t first, int64_t rows) {
+  const hb::Program program{code, steps, footprints, bounds, count, pieces, integers, forget != 0};
+  return guarded(meter->status, [&] { meter->meter.run(program, {kinds, splits, first, rows}); });
+}
+
+const int64_t *hb_meter_counted(hb_meter *meter) { return meter->meter.counted(); }
