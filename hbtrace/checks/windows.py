@@ -59,6 +59,8 @@ class Windows:
         self._memories: dict[int, _Memory] = {}
         """By space."""
         self._computing: _Touched = {}
+        self._anywhere = _Memory()
+        """Of inputs, which count beside all work, wherever they lie."""
 
     def define(self, program: Program) -> None:
         """The footprints of the next program."""
@@ -106,7 +108,7 @@ class Windows:
                     if not write:
                         self._count("host_read", memory, known, computing)
             if write and sets and self._computing:
-                self._count("input", self._memory(space), known, (self._computing,))
+                self._count("input", self._anywhere, known, (self._computing,))
 
     def end(self, space: int) -> None:
         """A space is never accessed again."""

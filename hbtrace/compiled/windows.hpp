@@ -125,7 +125,7 @@ class Windows {
           if (!write) count(HOST_READ, *memory, who, {computing});
         }
       }
-      if (write && input && !computing_.empty()) count(INPUT, memory_at(sides_[k].space), who, {{&computing_, nullptr}});
+      if (write && input && !computing_.empty()) count(INPUT, anywhere_, who, {{&computing_, nullptr}});
     }
   }
 
@@ -212,6 +212,7 @@ class Windows {
   std::vector<std::unique_ptr<Memory>> memories_;  // by place of a space; of many, nothing is known
   std::vector<i64> ended_;
   Touches computing_;
+  Memory anywhere_;  // of inputs, which count beside all work, wherever they lie
   u64 issues_ = 0;
   Places seen_;
 };
