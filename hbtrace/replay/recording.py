@@ -2,7 +2,8 @@
 
 A session forgets what cannot race any more; triage, explanations, what-if replays and consequences look at the same
 steps again. What is kept is the flat program (40 bytes a step) and two columns, not the rows; what was known at each
-step is told when somebody asks. A recording that would outgrow its limit is given up: then a verb that needs one reads the trace again.
+step is told when somebody asks. A recording that would outgrow its limit is given up: then a verb that needs one reads
+the trace again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Twins on random flat programs, with a library from elsewhere: `python -m tests.compiled.compare FOLDER N [meters]`."""
+"""Twins on random flat programs, with another library: `python -m tests.compiled.compare FOLDER N [meters]`."""
 
 from __future__ import annotations
 

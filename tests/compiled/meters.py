@@ -1,7 +1,7 @@
 """Both counters of steps on the same programs, compared at every chunk.
 
-A meter is fed what a script of `programs.py` holds, and of each row what its event is: any number, for the counters know
-no event's name.
+A counter is fed what a script of `programs.py` holds, and of each row what its event is: any number, for it knows no
+event's name.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ from hbtrace.replay.session import Session
 from hbtrace.replay.settings import Settings
 from hbtrace.trace.reader import open_trace
 from hbtrace.trace.rows import batch_from_rows
-from tests.compiled import meters
 from tests.compiled.meters import TwinSteps, count, found_by, run_of
 from tests.material import RECORDINGS, cases
 from tests.material import recording as recorded
