@@ -51,6 +51,9 @@ class Meter(Observer):
         self.rings: set[int] = set()
         self._steps: Steps | NativeSteps = NativeSteps() if reason() is None else Steps()
         self._direct: set[int] = set()
+        """Rows that write or read through `tensor->data`, of those that can still race,"""
+        self._newly_direct: list[int] = []
+        """and those of the newest batch."""
         self._named: str | None = None
         """The engine, as the trace has it."""
         self.engine: Engine | None = None
@@ -60,19 +63,24 @@ class Meter(Observer):
 
     def take(self, replayed: Replayed) -> None:
         events = _Events(Columns(replayed.batch))
-        self._markers(replayed.first, events)
+        self._markers(events)
         self._notes(replayed, events)
         self.exercise = replayed.lowering.exercise
         self.late = replayed.lowering.diagnostics.late
         self.skipped = replayed.lowering.diagnostics.count(SKIPPED)
         batch = BatchKinds(replayed.first, events.each(kinds_of(events.words)), events.columns.numbers("split", -1))
         self._steps.take(replayed.programs, batch, replayed.lowering.synchronous)
+        direct = (replayed.first + events.rows(DIRECT)).tolist()
+        if replayed.reports:
+            self._direct.update(direct)
         for report in replayed.reports:
             self.reports += 1
             self.hidden += report.current.row in self._direct or report.earlier.row in self._direct
+        self._newly_direct = direct
 
     def keep(self, rows: set[int]) -> None:
         self._direct &= rows
+        self._direct |= rows.intersection(self._newly_direct)
 
     @property
     def windows(self) -> WindowCounts:
@@ -162,21 +170,25 @@ class Meter(Observer):
             for event in rows_from_batch(replayed.batch.take(notes), fitting=True):
                 self.exerciser.feed(event)
 
-    def _markers(self, first: int, events: _Events) -> None:
+    def _markers(self, events: _Events) -> None:
         columns, found = events.columns, events.found()
         self.events.update(found)
         if "ubatch" in found:
-            phases = columns.strings("phase")
-            for phase in map(phases.__getitem__, events.rows({"ubatch"}).tolist()):
-                if phase is not None:
-                    self.phases[phase] = self.phases.get(phase, 0) + 1
+            phases, numbers = columns.words_of("phase")
+            for phase, count in zip(phases, _each_counted(numbers[events.rows({"ubatch"})], phases), strict=True):
+                if phase is not None and count:
+                    self.phases[phase] = self.phases.get(phase, 0) + count
         if "sched" in found:
             self.rings.update(columns.numbers("ring", 0)[events.rows({"sched"})].tolist())
         if "sched_alloc" in found:
             reserve = columns.numbers("reserve", 0)[events.rows({"sched_alloc"})]
             self.events["reserve"] = self.events.get("reserve", 0) + int(reserve.sum())
-        if not DIRECT.isdisjoint(found):
-            self._direct.update((first + events.rows(DIRECT)).tolist())
+
+
+def _each_counted(numbers: npt.NDArray[np.int64], words: list[str | None]) -> list[int]:
+    """Of each word, how often its place is among these numbers."""
+    counts: list[int] = np.bincount(numbers, minlength=len(words)).tolist()
+    return counts
 
 
 class _Events:
@@ -193,11 +205,12 @@ class _Events:
     def found(self) -> Counter[str]:
         """How many rows there are of each event, of those that have any; an empty text is none."""
         found: Counter[str] = Counter()
-        for word, count in zip(self.words, np.bincount(self._numbers, minlength=len(self.words)).tolist(), strict=True):
+        for word, count in zip(self.words, _each_counted(self._numbers, self.words), strict=True):
             if count:
                 found[word or ""] += count
         return found
 
     def rows(self, evs: Set[str]) -> npt.NDArray[np.int64]:
         """The rows of these events, in order."""
-        return np.flatnonzero(self.each(np.array([word in evs for word in self.words])))
+        chosen = np.array([word in evs for word in self.words])
+        return np.flatnonzero(self.each(chosen)) if chosen.any() else np.empty(0, dtype=np.int64)
