@@ -6,48 +6,42 @@ ubatch, and a graph that is rebuilt each time so that the reuse path never runs.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Set
+from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
+import numpy.typing as npt
 
 from hbtrace import engines
 from hbtrace.checks.coverage import COUNTERS
-from hbtrace.checks.windows import WINDOWS, Windows
+from hbtrace.checks.native_steps import NativeSteps
+from hbtrace.checks.steps import BatchKinds, Steps, kinds_of
+from hbtrace.checks.windows import WINDOWS, WindowNature
 from hbtrace.engines import Engine, Exerciser
-from hbtrace.replay.clocks import NOTHING
 from hbtrace.replay.diagnostics import SKIPPED
 from hbtrace.replay.exercise import Exercise
-from hbtrace.replay.kernel import Clock
-from hbtrace.replay.program import DROP, END, HOST, JOIN, QUEUE
+from hbtrace.replay.kernels import reason
 from hbtrace.replay.session import Observer, Replayed
 from hbtrace.trace.columns import Columns
 from hbtrace.trace.rows import rows_from_batch
-from hbtrace.trace.vocabulary import COMPUTING, DIRECT, HOST_WAITS, HOST_WRITES, UNASKED_WRITES
+from hbtrace.trace.vocabulary import DIRECT, UNASKED_WRITES
 
 
 @dataclass(slots=True)
-class _Queue:
-    """The computes and kernels of one asynchronous queue."""
+class WindowCounts:
+    """Windows by nature: all of them, and those that were open."""
 
-    pending: deque[int] = field(default_factory=deque)
-    computes: int = 0
-    most: int = 0
-    at_once: int = 0
-    """Those that were waited for before the host or the queue did anything else."""
-    fresh: bool = False
+    all: dict[WindowNature, int]
+    open: dict[WindowNature, int]
 
 
 class Meter(Observer):
     """Counts while a session replays a trace; `verdict.judge` makes the coverage of it."""
 
-    ordered = True
-
     def __init__(self) -> None:
         self.exercise = Exercise()
-        self.windows = Windows()
         self.skipped = 0
         """Rows that count for nothing."""
         self.events: Counter[str] = Counter()
@@ -55,12 +49,11 @@ class Meter(Observer):
         self.reports = self.hidden = 0
         self.late = False
         self.rings: set[int] = set()
-        self._known: dict[int, Clock] = {}
-        """What each actor knows of others."""
-        self._queues: dict[int, _Queue] = {}
+        self._steps: Steps | NativeSteps = NativeSteps() if reason() is None else Steps()
         self._direct: set[int] = set()
-        self._chunks_of_split: dict[int, int] = {}
-        self._per_node = 0
+        """Rows that write or read through `tensor->data`, of those that can still race,"""
+        self._newly_direct: list[int] = []
+        """and those of the newest batch."""
         self._named: str | None = None
         """The engine, as the trace has it."""
         self.engine: Engine | None = None
@@ -69,63 +62,52 @@ class Meter(Observer):
         """Of such a trace: what its notes show."""
 
     def take(self, replayed: Replayed) -> None:
-        columns = Columns(replayed.batch)
-        evs = columns.strings("ev")
-        self._markers(replayed, columns, evs)
-        self._notes(replayed, columns)
+        events = _Events(Columns(replayed.batch))
+        self._markers(events)
+        self._notes(replayed, events)
         self.exercise = replayed.lowering.exercise
         self.late = replayed.lowering.diagnostics.late
         self.skipped = replayed.lowering.diagnostics.count(SKIPPED)
-        waits = replayed.lowering.synchronous
-        splits = columns.ints("split", -1)
-        first, learnt = replayed.first, self._known
-        for program, order in zip(replayed.programs, replayed.orders, strict=True):
-            self.windows.define(program)
-            steps = zip(program.steps(), order.ticks, order.known, strict=True)
-            for (op, actor, other, footprint, row), tick, known in steps:
-                if op == HOST:
-                    learnt[actor] = known
-                    ev, split = evs[row - first], splits[row - first]
-                    self._host(ev, split, footprint)
-                    if footprint >= 0:
-                        self.windows.host(ev, split, footprint, known)
-                elif op == QUEUE:
-                    learnt[actor] = known
-                    ev, goes_on = evs[row - first], actor not in waits
-                    if footprint >= 0:
-                        issuer = learnt.get(other, NOTHING)
-                        self.windows.issued(actor, tick, ev, footprint, issuer, goes_on=goes_on)
-                    if goes_on:
-                        self._queued((actor, tick), other, ev, splits[row - first])
-                elif op not in (DROP, END):
-                    learnt[actor] = known
-                    if op == JOIN and evs[row - first] in HOST_WAITS:
-                        self._waited(other)
+        batch = BatchKinds(replayed.first, events.each(kinds_of(events.words)), events.columns.numbers("split", -1))
+        self._steps.take(replayed.programs, batch, replayed.lowering.synchronous)
+        direct = (replayed.first + events.rows(DIRECT)).tolist()
+        if replayed.reports:
+            self._direct.update(direct)
         for report in replayed.reports:
             self.reports += 1
             self.hidden += report.current.row in self._direct or report.earlier.row in self._direct
+        self._newly_direct = direct
 
     def keep(self, rows: set[int]) -> None:
         self._direct &= rows
+        self._direct |= rows.intersection(self._newly_direct)
+
+    @property
+    def windows(self) -> WindowCounts:
+        """Where races can be (`checks/windows.py`)."""
+        counted = self._steps.counted()
+        return WindowCounts(
+            dict(zip(WINDOWS, counted.windows, strict=True)), dict(zip(WINDOWS, counted.open, strict=True))
+        )
 
     @property
     def async_queues(self) -> int:
         """Asynchronous queues that computed; where nothing was computed, those that accessed memory."""
-        return len(self._queues) or len(self.exercise.queues)
+        return self._steps.counted().queues or len(self.exercise.queues)
 
     @property
     def max_in_flight(self) -> int:
-        return max((queue.most for queue in self._queues.values()), default=0)
+        return self._steps.counted().max_in_flight
 
     @property
     def serial_queues(self) -> int:
         """Asynchronous queues that never had two computes in flight."""
-        return sum(queue.most < 2 for queue in self._queues.values())
+        return self._steps.counted().serial_queues
 
     @property
     def waited_queues(self) -> int:
         """Queues declared asynchronous that were waited for at once after each of their computes."""
-        return sum(queue.computes > 1 and queue.at_once == queue.computes for queue in self._queues.values())
+        return self._steps.counted().waited_queues
 
     @property
     def announced(self) -> bool:
@@ -146,7 +128,8 @@ class Meter(Observer):
     @property
     def serialized(self) -> bool:
         """An eval callback, or something like it: each split computed piece by piece, with a wait behind each."""
-        return self._per_node > 0 and self.waited_queues == len(self._queues)
+        counted = self._steps.counted()
+        return counted.per_node > 0 and counted.waited_queues == counted.queues
 
     def counters(self) -> dict[str, int]:
         counted = self.exercise.counters()
@@ -162,10 +145,10 @@ class Meter(Observer):
 
     def more(self) -> dict[str, Any]:
         """What is counted besides."""
-        events = self.events
+        events, windows = self.events, self.windows
         return {
-            "windows": self.windows.all["input"],
-            "natures": {name: {"windows": self.windows.all[name], "open": self.windows.open[name]} for name in WINDOWS},
+            "windows": windows.all["input"],
+            "natures": {name: {"windows": windows.all[name], "open": windows.open[name]} for name in WINDOWS},
             "rebuilt": events.get("sched_alloc", 0) - events.get("reserve", 0),
             "computes": self.exercise.computes,
             "serial_queues": self.serial_queues,
@@ -177,61 +160,57 @@ class Meter(Observer):
 
     # inside
 
-    def _notes(self, replayed: Replayed, columns: Columns) -> None:
+    def _notes(self, replayed: Replayed, events: _Events) -> None:
         """Notes are decoded for an engine that counts them, and for no other."""
-        if not replayed.first and columns.length:
-            self._named = columns.strings("engine")[0]
+        if not replayed.first and events.columns.length:
+            self._named = replayed.batch.column("engine")[0].as_py()
             self.engine = engines.named(self._named)
             self.exerciser = self.engine.exerciser() if self.engine is not None else None
-        if self.exerciser is not None:
-            kind = replayed.batch.column("ev").cast(pa.string())
-            for event in rows_from_batch(replayed.batch.filter(pc.equal(kind, "note")), fitting=True):
+        if self.exerciser is not None and (notes := events.rows({"note"})).size:
+            for event in rows_from_batch(replayed.batch.take(notes), fitting=True):
                 self.exerciser.feed(event)
 
-    def _markers(self, replayed: Replayed, columns: Columns, evs: list[str | None]) -> None:
-        found = Counter(ev or "" for ev in evs)
+    def _markers(self, events: _Events) -> None:
+        columns, found = events.columns, events.found()
         self.events.update(found)
         if "ubatch" in found:
-            for ev, phase in zip(evs, columns.strings("phase"), strict=True):
-                if ev == "ubatch" and phase is not None:
-                    self.phases[phase] = self.phases.get(phase, 0) + 1
+            phases, numbers = columns.words_of("phase")
+            for phase, count in zip(phases, _each_counted(numbers[events.rows({"ubatch"})], phases), strict=True):
+                if phase is not None and count:
+                    self.phases[phase] = self.phases.get(phase, 0) + count
         if "sched" in found:
-            rings = columns.ints("ring", 0)
-            self.rings.update(ring for ev, ring in zip(evs, rings, strict=True) if ev == "sched")
+            self.rings.update(columns.numbers("ring", 0)[events.rows({"sched"})].tolist())
         if "sched_alloc" in found:
-            reserve = columns.flags("reserve", default=False)
-            self.events["reserve"] = self.events.get("reserve", 0) + sum(
-                r for ev, r in zip(evs, reserve, strict=True) if ev == "sched_alloc"
-            )
-        if not DIRECT.isdisjoint(found):
-            self._direct.update(replayed.first + k for k, ev in enumerate(evs) if ev in DIRECT)
+            reserve = columns.numbers("reserve", 0)[events.rows({"sched_alloc"})]
+            self.events["reserve"] = self.events.get("reserve", 0) + int(reserve.sum())
 
-    def _queued(self, epoch: tuple[int, int], host: int, ev: str | None, split: int) -> None:
-        actor, tick = epoch
-        if ev not in COMPUTING:
-            if actor in self._queues:
-                self._queues[actor].fresh = False
-            return
-        queue = self._queues.setdefault(actor, _Queue())
-        known = self._known.get(host, NOTHING).get(actor, 0)
-        while queue.pending and queue.pending[0] <= known:
-            queue.pending.popleft()
-        queue.pending.append(tick)
-        queue.most = max(queue.most, len(queue.pending))
-        queue.computes += 1
-        queue.fresh = True
-        if split >= 0:
-            self._chunks_of_split[split] = self._chunks_of_split.get(split, 0) + 1
 
-    def _host(self, ev: str | None, split: int, footprint: int) -> None:
-        for queue in self._queues.values():
-            queue.fresh = False
-        if ev in HOST_WRITES and split == -1 and footprint >= 0:
-            self._per_node += any(count > 1 for count in self._chunks_of_split.values())
-            self._chunks_of_split.clear()
+def _each_counted(numbers: npt.NDArray[np.int64], words: list[str | None]) -> list[int]:
+    """Of each word, how often its place is among these numbers."""
+    counts: list[int] = np.bincount(numbers, minlength=len(words)).tolist()
+    return counts
 
-    def _waited(self, actor: int) -> None:
-        queue = self._queues.get(actor)
-        if queue is not None and queue.fresh:
-            queue.at_once += 1
-            queue.fresh = False
+
+class _Events:
+    """What the rows of a batch are. A dictionary may hold a word twice, or one that no row has."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.words, self._numbers = columns.words_of("ev")
+
+    def each(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """By row, the value that its word has."""
+        return values[self._numbers]
+
+    def found(self) -> Counter[str]:
+        """How many rows there are of each event, of those that have any; an empty text is none."""
+        found: Counter[str] = Counter()
+        for word, count in zip(self.words, _each_counted(self._numbers, self.words), strict=True):
+            if count:
+                found[word or ""] += count
+        return found
+
+    def rows(self, evs: Set[str]) -> npt.NDArray[np.int64]:
+        """The rows of these events, in order."""
+        chosen = np.array([word in evs for word in self.words])
+        return np.flatnonzero(self.each(chosen)) if chosen.any() else np.empty(0, dtype=np.int64)

@@ -10,11 +10,11 @@ whoever else meets work, only by the memory that both touch, one of them writing
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hbtrace.replay.kernel import Clock
 from hbtrace.replay.program import PIECE, Program
-from hbtrace.trace.vocabulary import COMPUTING, ENDS, HOST_WRITES
 
 WindowNature = Literal["input", "host_read", "free", "transfer", "queues"]
 
@@ -27,10 +27,24 @@ WINDOWS: Final[dict[WindowNature, str]] = {
 }
 """The natures of races that a run can have room for, in words."""
 
-_Touch = tuple[int, int]
-"""(tick of the queue, serial number among all work issued) of the newest work that touched something."""
-_Touched = dict[tuple[int, bool], _Touch]
-"""By (queue, whether it is a transfer), the newest last."""
+_Touched = dict[int, tuple[int, int]]
+"""By queue, the newest work that touched something, the newest of all last: (tick of the queue, serial number among all
+work issued)."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What was done to one space."""
+
+    read: tuple[_Touched, _Touched] = field(default_factory=lambda: ({}, {}))
+    """By computes and kernels, and by transfers."""
+    written: tuple[_Touched, _Touched] = field(default_factory=lambda: ({}, {}))
+    counted: dict[WindowNature, int] = field(default_factory=dict)
+    """Up to which issue windows were counted."""
+
+    def met(self, write: bool, transfers: bool) -> tuple[_Touched, ...]:
+        """The work that an access can race with."""
+        return (self.written[transfers], self.read[transfers]) if write else (self.written[transfers],)
 
 
 class Windows:
@@ -40,14 +54,13 @@ class Windows:
         self.all: dict[WindowNature, int] = dict.fromkeys(WINDOWS, 0)
         self.open: dict[WindowNature, int] = dict.fromkeys(WINDOWS, 0)
         self._issues = 0
-        self._counted: dict[tuple[WindowNature, int], int] = {}
-        """Up to which issue windows of a memory were counted."""
         self._spaces: dict[int, tuple[tuple[int, bool], ...]] = {}
         """(space, write) of each footprint."""
-        self._readers: dict[int, _Touched] = {}
+        self._memories: dict[int, _Memory] = {}
         """By space."""
-        self._writers: dict[int, _Touched] = {}
         self._computing: _Touched = {}
+        self._anywhere = _Memory()
+        """Of inputs, which count beside all work, wherever they lie."""
 
     def define(self, program: Program) -> None:
         """The footprints of the next program."""
@@ -60,64 +73,71 @@ class Windows:
                 dict.fromkeys(zip(pieces[lo:hi:PIECE], map(bool, pieces[lo + 4 : hi : PIECE]), strict=True))
             )
 
-    def issued(self, queue: int, tick: int, ev: str | None, footprint: int, known: Clock, *, goes_on: bool) -> None:
-        """Queued work that touches bytes. known: what its host thread knows; goes_on: when the call has returned."""
+    def issued(
+        self, queue: int, tick: int, footprint: int, known: Clock, *, computes: bool, ends: bool, goes_on: bool
+    ) -> None:
+        """Queued work that touches bytes. known: what its host thread knows; computes: it is no transfer; ends: a
+        buffer's life; goes_on: when the call has returned."""
         spaces = self._spaces[footprint]
         for space, write in spaces:
-            self._count("free" if ev in ENDS else "queues", space, known, self._met(space, write), queue)
+            if (memory := self._memories.get(space)) is not None:
+                met = memory.met(write, False) + memory.met(write, True)
+                self._count("free" if ends else "queues", memory, known, met, queue)
         if not goes_on:
             return
         self._issues += 1
-        key, touch = (queue, ev not in COMPUTING), (tick, self._issues)
-        if ev in COMPUTING:
-            self._computing.pop(key, None)
-            self._computing[key] = touch
+        touch = tick, self._issues
+        if computes:
+            self._computing.pop(queue, None)
+            self._computing[queue] = touch
         for space, write in spaces:
-            touched = (self._writers if write else self._readers).setdefault(space, {})
-            touched.pop(key, None)
-            touched[key] = touch
+            memory = self._memory(space)
+            touched = (memory.written if write else memory.read)[not computes]
+            touched.pop(queue, None)
+            touched[queue] = touch
 
-    def host(self, ev: str | None, split: int, footprint: int, known: Clock) -> None:
-        """A host thread touches bytes. known: what it knows."""
+    def host(self, footprint: int, known: Clock, *, ends: bool, sets: bool) -> None:
+        """A host thread touches bytes. known: what it knows; ends: a buffer's life; sets: its writes are inputs."""
         for space, write in self._spaces[footprint]:
-            met = self._met(space, write)
-            if met and ev in ENDS:
-                self._count("free", space, known, met)
-            elif met:
-                self._count("transfer", space, known, met)
-                if not write:
-                    self._count("host_read", space, known, met)
-            if write and split == -1 and ev in HOST_WRITES:
-                self._count("input", _ANYWHERE, known, (self._computing,))
+            if (memory := self._memories.get(space)) is not None:
+                computing, transfers = memory.met(write, False), memory.met(write, True)
+                if ends:
+                    self._count("free", memory, known, computing + transfers)
+                else:
+                    self._count("transfer", memory, known, transfers)
+                    if not write:
+                        self._count("host_read", memory, known, computing)
+            if write and sets and self._computing:
+                self._count("input", self._anywhere, known, (self._computing,))
 
-    def _met(self, space: int, write: bool) -> tuple[_Touched, ...]:
-        """The work that an access of a space can race with."""
-        sides = (self._writers, self._readers) if write else (self._writers,)
-        return tuple(touched for side in sides if (touched := side.get(space)))
+    def end(self, space: int) -> None:
+        """A space is never accessed again."""
+        self._memories.pop(space, None)
+
+    def _memory(self, space: int) -> _Memory:
+        memory = self._memories.get(space)
+        if memory is None:
+            memory = self._memories[space] = _Memory()
+        return memory
 
     def _count(
-        self, nature: WindowNature, space: int, known: Clock, met: tuple[_Touched, ...], actor: int = -1
+        self, nature: WindowNature, memory: _Memory, known: Clock, met: tuple[_Touched, ...], actor: int | None = None
     ) -> None:
-        """A window, if any of this work is of the nature, not the actor's, and was issued since the last one."""
-        since, wanted = self._counted.get((nature, space), 0), _TRANSFERS.get(nature)
+        """A window, if any of this work is not the actor's own and was issued since the last one."""
+        since = memory.counted.get(nature, 0)
         closed = False
         for touched in met:
-            for (queue, carries), (tick, issue) in reversed(touched.items()):
+            for queue, (tick, issue) in reversed(touched.items()):
                 if issue <= since:
                     break
-                if queue == actor or wanted not in (None, carries):
+                if queue == actor:
                     continue
                 closed = True
                 if tick > known.get(queue, 0):
                     self.all[nature] += 1
                     self.open[nature] += 1
-                    self._counted[nature, space] = self._issues
+                    memory.counted[nature] = self._issues
                     return
         if closed:
             self.all[nature] += 1
-            self._counted[nature, space] = self._issues
-
-
-_ANYWHERE: Final = -1
-_TRANSFERS: Final[dict[WindowNature, bool]] = {"input": False, "host_read": False, "transfer": True}
-"""Whether the work of a window carries bytes or computes, where that matters."""
+            memory.counted[nature] = self._issues

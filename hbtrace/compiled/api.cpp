@@ -1,10 +1,9 @@
 // The C interface: nothing but the way from C to C++, and from an exception to a status.
-#include "hbtrace.h"
-
-#include <stdexcept>
-
+#include "guarded.hpp"
 #include "kernel.hpp"
-#include "memo.hpp"
+#include "meter.hpp"
+
+using hb::guarded;
 
 #ifndef HB_STAMP
 #error "compile.py says what the sources are"
@@ -16,31 +15,10 @@ struct hb_kernel {
   explicit hb_kernel(bool closed) : kernel(closed) {}
 };
 
-struct hb_memo {
-  hb::Memo memo;
+struct hb_meter {
+  hb::Meter meter;
   int32_t status = HB_OK;
-  explicit hb_memo(const ArrowSchema &schema) : memo(schema) {}
 };
-
-namespace {
-
-// Run it; what it throws is the object's status from now on.
-template <class Work>
-int32_t guarded(int32_t &status, Work work) {
-  if (status != HB_OK) return status;
-  try {
-    work();
-  } catch (const hb::BadProgram &) {
-    status = HB_BAD_PROGRAM;
-  } catch (const hb::BadBatch &) {
-    status = HB_BAD_BATCH;
-  } catch (...) {  // bad_alloc, or length_error: as good as
-    status = HB_NO_MEMORY;
-  }
-  return status;
-}
-
-}  // namespace
 
 int32_t hb_interface(void) { return HB_INTERFACE; }
 const char *hb_stamp(void) { return HB_STAMP; }
@@ -76,93 +54,25 @@ int64_t hb_kernel_visited(const hb_kernel *kernel) { return static_cast<int64_t>
 int64_t hb_kernel_cells(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.cells()); }
 int64_t hb_kernel_known(const hb_kernel *kernel) { return static_cast<int64_t>(kernel->kernel.known()); }
 
-hb_memo *hb_memo_new(const struct ArrowSchema *schema) {
+hb_meter *hb_meter_new(void) {
   try {
-    return new hb_memo(*schema);
+    return new hb_meter;
   } catch (...) {
     return nullptr;
   }
 }
 
-void hb_memo_free(hb_memo *memo) { delete memo; }
+void hb_meter_free(hb_meter *meter) { delete meter; }
 
-int32_t hb_memo_event(hb_memo *memo, const char *word, const int64_t *columns, int64_t count) {
-  return guarded(memo->status, [&] { memo->memo.event(word, columns, count); });
+int32_t hb_meter_waits(hb_meter *meter, const int64_t *actors, int64_t count) {
+  return guarded(meter->status, [&] { std::for_each(actors, actors + count, [&](int64_t actor) { meter->meter.waits(actor); }); });
 }
 
-int32_t hb_memo_take(hb_memo *memo, struct ArrowArray *batch, int64_t first) {
-  return guarded(memo->status, [&] { memo->memo.take(*batch, first); });
+int32_t hb_meter_run(hb_meter *meter, const int64_t *code, int64_t steps, const int64_t *footprints, const int64_t *bounds,
+                     int64_t count, const int64_t *pieces, int64_t integers, int64_t forget, const uint8_t *kinds,
+                     const int64_t *splits, int64_t first, int64_t rows) {
+  const hb::Program program{code, steps, footprints, bounds, count, pieces, integers, forget != 0};
+  return guarded(meter->status, [&] { meter->meter.run(program, {kinds, splits, first, rows}); });
 }
 
-int64_t hb_memo_replay(hb_memo *memo, int64_t row, int64_t end, int64_t most) {
-  int64_t next = -1;
-  return guarded(memo->status, [&] { next = memo->memo.replay(row, end, most); }) == HB_OK ? next : -1;
-}
-
-int64_t hb_memo_code_size(const hb_memo *memo) { return static_cast<int64_t>(memo->memo.code.size()); }
-const int64_t *hb_memo_code(const hb_memo *memo) { return memo->memo.code.data(); }
-void hb_memo_code_taken(hb_memo *memo) { memo->memo.code.clear(); }
-
-int64_t hb_memo_shape(const hb_memo *memo, int64_t row) {
-  const auto &shapes = memo->memo.shapes;
-  return row >= 0 && static_cast<size_t>(row) < shapes.size() ? shapes[static_cast<size_t>(row)] : -1;
-}
-
-int32_t hb_memo_learn(hb_memo *memo, int64_t row, const int64_t *lesson, int64_t integers) {
-  return guarded(memo->status, [&] {
-    const int64_t head = HB_LESSON + HB_COUNTS;
-    if (integers < head) throw hb::BadBatch();
-    const int64_t *at = lesson + head;
-    int64_t left = integers - head;
-    const auto some = [&](int64_t count) {
-      if (count < 0 || count > left) throw hb::BadBatch();
-      const int64_t *from = at;
-      at += count;
-      left -= count;
-      return from;
-    };
-    if (lesson[0] > left / 5) throw hb::BadBatch();
-    const int64_t *steps = some(5 * lesson[0]), *needs = some(lesson[1]), *reads = some(lesson[2]), *writes = some(lesson[3]);
-    memo->memo.learn(row, {steps, lesson[0], needs, lesson[1], reads, lesson[2], writes, lesson[3], lesson[4], lesson[5], lesson[6],
-                           lesson[7], lesson[8], lesson[9], lesson + HB_LESSON});
-  });
-}
-
-int32_t hb_memo_version(hb_memo *memo, int64_t place, int64_t version) {
-  return guarded(memo->status, [&] { memo->memo.version(place, version); });
-}
-
-void hb_memo_noted(hb_memo *memo) { memo->memo.noted(); }
-void hb_memo_forget(hb_memo *memo) { memo->memo.forget(); }
-
-int64_t hb_memo_defined_size(const hb_memo *memo) { return static_cast<int64_t>(memo->memo.defined.size()); }
-const int64_t *hb_memo_defined(const hb_memo *memo) { return memo->memo.defined.data(); }
-void hb_memo_defined_taken(hb_memo *memo) { memo->memo.defined.clear(); }
-
-const int64_t *hb_memo_counts(const hb_memo *memo) { return memo->memo.counts; }
-void hb_memo_counts_taken(hb_memo *memo) { std::fill(std::begin(memo->memo.counts), std::end(memo->memo.counts), 0); }
-int64_t hb_memo_hits(const hb_memo *memo) { return memo->memo.hits; }
-
-int32_t hb_memo_issue(hb_memo *memo, int64_t many, const int64_t *roots, int64_t count, int64_t row) {
-  return guarded(memo->status, [&] {
-    hb::Windows &windows = memo->memo.windows;
-    if (many >= 0) windows.many(hb::narrow(static_cast<size_t>(many)), row);
-    for (int64_t k = 0; k < count; k++) windows.issue(windows.root(roots[k]), row);
-  });
-}
-
-int32_t hb_memo_many(hb_memo *memo, int64_t many, const int64_t *roots, int64_t count) {
-  return guarded(memo->status, [&] {
-    hb::Windows &windows = memo->memo.windows;
-    const hb::u32 number = hb::narrow(static_cast<size_t>(many));
-    for (int64_t k = 0; k < count; k++) windows.reads(number, windows.root(roots[k]));
-    windows.many(number, -1);
-  });
-}
-
-int32_t hb_memo_host_write(hb_memo *memo, int64_t root, int64_t row) {
-  return guarded(memo->status, [&] { memo->memo.windows.host_write(memo->memo.windows.root(root), row); });
-}
-
-void hb_memo_forget_many(hb_memo *memo) { memo->memo.windows.forget_many(); }
-int64_t hb_memo_windows(const hb_memo *memo) { return memo->memo.windows.count(); }
+const int64_t *hb_meter_counted(hb_meter *meter) { return meter->meter.counted(); }

@@ -26,9 +26,6 @@ struct ArrowArray {
 
 namespace hb {
 
-// What no batch of the canonical schema has, or an index out of its array: nobody is to trust this batch.
-struct BadBatch {};
-
 using Key = std::vector<u64>;
 
 // Words by number, over all batches: dictionaries differ from batch to batch.

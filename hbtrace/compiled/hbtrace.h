@@ -23,7 +23,7 @@
 #endif
 
 /* Raised when a function changes its meaning but not its types. */
-#define HB_INTERFACE 2
+#define HB_INTERFACE 3
 
 #define HB_OK 0
 #define HB_NO_MEMORY 1
@@ -33,7 +33,17 @@
 /* Integers of one hit, in the order of `Hit` in hbtrace/replay/kernel.py; the last, bytes, is unsigned. */
 #define HB_HIT 14
 
+/* What the event of a row is to a meter, added up: as hbtrace/checks/steps.py has it. */
+#define HB_COMPUTES 1
+#define HB_ENDS 2
+#define HB_HOST_WRITES 4
+#define HB_HOST_WAITS 8
+
+/* Integers of what a meter counted, in the order of `Counted` in hbtrace/checks/steps.py. */
+#define HB_COUNTED 15
+
 typedef struct hb_kernel hb_kernel;
+typedef struct hb_meter hb_meter;
 
 /* HB_INTERFACE of the library, and what it was made of (compile.py, `stamp`). */
 HB_API int32_t hb_interface(void);
@@ -114,5 +124,19 @@ HB_API int32_t hb_memo_many(hb_memo *memo, int64_t many, const int64_t *roots, i
 HB_API int32_t hb_memo_host_write(hb_memo *memo, int64_t root, int64_t row);
 HB_API void hb_memo_forget_many(hb_memo *memo);
 HB_API int64_t hb_memo_windows(const hb_memo *memo);
+
+/* A meter for one trace, NULL without memory. */
+HB_API hb_meter *hb_meter_new(void);
+HB_API void hb_meter_free(hb_meter *meter);
+
+/* The work of these actors is complete when the call returns; of those told once, for good. */
+HB_API int32_t hb_meter_waits(hb_meter *meter, const int64_t *actors, int64_t count);
+
+/* Count the steps of one chunk, given as to hb_kernel_run. Its rows are among `rows` of them, the first of which is
+ * `first`; kinds and splits say of each what its event is, and its split or -1. */
+HB_API int32_t hb_meter_run(hb_meter *meter, const int64_t *code, int64_t steps, const int64_t *footprints, const int64_t *bounds, int64_t count, const int64_t *pieces, int64_t integers, int64_t forget, const uint8_t *kinds, const int64_t *splits, int64_t first, int64_t rows);
+
+/* HB_COUNTED integers, good until the next call. */
+HB_API const int64_t *hb_meter_counted(hb_meter *meter);
 
 #endif

@@ -6,7 +6,6 @@ namespace hb {
 
 namespace {
 
-enum Op { HOST, QUEUE, JOIN, RECORD, RELEASE, WAIT, DROP, END, ALSO };
 enum Kind { READ_AFTER_WRITE, WRITE_AFTER_WRITE, WRITE_AFTER_READ };
 
 }  // namespace
@@ -37,10 +36,8 @@ void Kernel::count(u64 visits) {
 void Kernel::define(const Program &program) {
   if (program.forget_footprints) forget_footprints();
   for (i64 k = 0; k < program.count; k++) {
-    i64 from = program.bounds[k], to = program.bounds[k + 1];
-    if (from < 0 || to < from || to > program.integers || (to - from) % 5 != 0) throw BadProgram();
-    footprints_.define(program.footprints[k], program.pieces + from, program.pieces + to,
-                       [this](i64 number) { return space_at(number); });
+    const i64 *first = program.begin(k);
+    footprints_.define(program.footprints[k], first, program.end(k), [this](i64 number) { return space_at(number); });
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include "clocks.hpp"
 #include "footprints.hpp"
+#include "program.hpp"
 
 // Sweeps that nobody sees the effect of; tests bring their limits down.
 #ifndef HB_EPOCHS_BEFORE_DROPPING
@@ -13,17 +14,6 @@
 #endif
 
 namespace hb {
-
-// One chunk, as hbtrace/replay/program.py has it.
-struct Program {
-  const i64 *code;
-  i64 steps;
-  const i64 *footprints, *bounds;
-  i64 count;
-  const i64 *pieces;
-  i64 integers;  // of pieces
-  bool forget_footprints;
-};
 
 class Kernel {
  public:

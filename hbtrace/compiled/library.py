@@ -25,6 +25,7 @@ _TYPES: Final[dict[str, Any]] = {
     "int64_t": ctypes.c_int64,
     "const char *": ctypes.c_char_p,
     "const int64_t *": ctypes.c_void_p,
+    "const uint8_t *": ctypes.c_void_p,
     "int64_t *": ctypes.c_void_p,
 }
 """Arrays are passed by address: their makers know it. Objects of the library are addresses, too."""

@@ -10,7 +10,7 @@ static_assert(Memo::COUNTS == HB_COUNTS, "as many as the interface says");
 
 // --- windows
 
-u32 Windows::root(i64 ident) {
+u32 InputWindows::root(i64 ident) {
   const u32 place = places_.place(ident);
   if (place >= last_read_.size()) {
     last_read_.resize(place + size_t{1}, -1);
@@ -20,12 +20,12 @@ u32 Windows::root(i64 ident) {
   return place;
 }
 
-void Windows::many(u32 number, i64 row) {
+void InputWindows::many(u32 number, i64 row) {
   if (number >= issued_.size()) issued_.resize(number + size_t{1}, -1);
   issued_[number] = row;
 }
 
-void Windows::host_write(u32 root, i64 row) {
+void InputWindows::host_write(u32 root, i64 row) {
   const i64 written = last_write_[root];
   bool open = last_read_[root] > written;
   for (u32 number : readers_[root]) {
@@ -37,7 +37,7 @@ void Windows::host_write(u32 root, i64 row) {
 }
 
 // What they read last is kept as if each read had been told.
-void Windows::forget_many() {
+void InputWindows::forget_many() {
   for (size_t root = 0; root < readers_.size(); root++) {
     for (u32 number : readers_[root]) last_read_[root] = std::max(last_read_[root], issued_[number]);
     readers_[root].clear();

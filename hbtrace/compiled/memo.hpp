@@ -9,7 +9,7 @@
 namespace hb {
 
 // Counts host writes of a tensor that work issued since its last write reads: the twin of hbtrace/replay/windows.py.
-class Windows {
+class InputWindows {
  public:
   u32 root(i64 ident);
   void issue(u32 root, i64 row) { last_read_[root] = row; }
@@ -70,7 +70,7 @@ class Memo {
   void noted() { notes_++; }
   void forget();
 
-  Windows windows;
+  InputWindows windows;
   std::vector<i64> code;
   std::vector<i64> defined;  // row and name of each definition that changed something
   std::vector<i32> shapes;  // of each row of the batch its template, -1 for none

@@ -18,6 +18,9 @@ constexpr u32 NONE = 0xffffffff;
 // What no program has: thrown inside, a status outside.
 struct BadProgram {};
 
+// What no batch of the canonical schema has, or an index out of its array: nobody is to trust this batch.
+struct BadBatch {};
+
 #ifndef HB_LIMIT
 #define HB_LIMIT NONE  // tests bring it down
 #endif

@@ -101,11 +101,11 @@ class Clocks:
             self._slots.pop(other, None)
         return False
 
-    def learn(self, actor: int, news: Clock, source: int = -1) -> bool:
+    def learn(self, actor: int, news: Clock, source: int | None = None) -> bool:
         """The maximum with `news` and, if `source` is an actor, with its own clock; whether any of it is new."""
         known = self._known.get(actor, NOTHING)
         raised = known
-        if source >= 0 and source != actor and (tick := self._ticks.get(source, 0)) > known.get(source, 0):
+        if source is not None and source != actor and (tick := self._ticks.get(source, 0)) > known.get(source, 0):
             raised = {**known, source: tick}
         for other, clock in news.items():
             if clock > raised.get(other, 0) and other != actor:

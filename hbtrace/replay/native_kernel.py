@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from array import array
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-from hbtrace.compiled.compile import HERE
-from hbtrace.compiled.library import HEADER, constants, the_library
+from hbtrace.compiled.library import the_library
+from hbtrace.compiled.passing import chunk, demand, integers
 from hbtrace.replay.kernel import UNBOUNDED, Hit
-from hbtrace.replay.program import STEP, Program
+from hbtrace.replay.program import Program
 
-_STATUS: Final = constants((HERE / HEADER).read_text(encoding="utf-8"))
 _WIDTH: Final = len(Hit._fields)
 _HALF: Final = 1 << 63
 
@@ -52,18 +47,11 @@ class NativeKernel:
 
     def run(self, program: Program, *, visits: int = UNBOUNDED, races: int = UNBOUNDED) -> list[Hit]:
         """Replay one chunk; the races in it, in order. It ends early as `Kernel.run` does."""
-        code, steps = _address(program.code)
-        footprints, count = _address(program.footprints)
-        bounds, ends = _address(program.bounds)
-        pieces, integers = _address(program.pieces)
-        if steps % STEP or ends != count + 1:
-            raise ValueError("a step is cut off, or a footprint has no end")
-        defined = footprints, bounds, count, pieces, integers, program.forget_footprints
-        self._demand(self._library.hb_kernel_run(self._kernel, code, steps // STEP, *defined, visits, races))
+        demand(self._library.hb_kernel_run(self._kernel, *chunk(program), visits, races))
         found = self._library.hb_kernel_hit_count(self._kernel)
         if not found:
             return []
-        flat = _integers(self._library.hb_kernel_hits(self._kernel), found * _WIDTH).reshape(-1, _WIDTH)
+        flat = integers(self._library.hb_kernel_hits(self._kernel), found * _WIDTH).reshape(-1, _WIDTH)
         hits = list(map(Hit._make, flat.tolist()))
         if flat[:, -1].min() < 0:  # unsigned, so as many as that
             hits = [hit if hit.bytes >= 0 else hit._replace(bytes=hit.bytes + 2 * _HALF) for hit in hits]
@@ -71,23 +59,6 @@ class NativeKernel:
 
     def remembered(self) -> set[int]:
         """The rows whose accesses can still be met. Forgets what cannot."""
-        self._demand(self._library.hb_kernel_remember(self._kernel))
+        demand(self._library.hb_kernel_remember(self._kernel))
         count = self._library.hb_kernel_row_count(self._kernel)
-        return set(_integers(self._library.hb_kernel_rows(self._kernel), count).tolist()) if count else set()
-
-    @staticmethod
-    def _demand(status: int) -> None:
-        if status == _STATUS["HB_NO_MEMORY"]:
-            raise MemoryError
-        if status != _STATUS["HB_OK"]:
-            raise ValueError("a step or a footprint that no program has")
-
-
-def _address(integers: array[int]) -> tuple[int, int]:
-    """Where they lie, and how many there are."""
-    return integers.buffer_info()
-
-
-def _integers(address: int, count: int) -> npt.NDArray[np.int64]:
-    """What the library shows there; good until it is called again."""
-    return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), (count,))
+        return set(integers(self._library.hb_kernel_rows(self._kernel), count).tolist()) if count else set()

@@ -1,8 +1,9 @@
 """A replayed trace that is kept: its programs, their order, its reports, and what rows were.
 
 A session forgets what cannot race any more; triage, explanations, what-if replays and consequences look at the same
-steps again. What is kept is the flat program (40 bytes a step), what was known at each step, and two columns, not the
-rows. A recording that would outgrow its limit is given up: then a verb that needs one reads the trace again.
+steps again. What is kept is the flat program (40 bytes a step) and two columns, not the rows; what was known at each
+step is told when somebody asks. A recording that would outgrow its limit is given up: then a verb that needs one reads
+the trace again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hbtrace.errors import NothingToJudgeError
 from hbtrace.replay.clocks import Clocks, Order
@@ -27,11 +27,13 @@ from hbtrace.replay.program import STEP, Program
 from hbtrace.replay.reports import Report
 from hbtrace.replay.session import Observer, Replayed, Session, nothing_in
 from hbtrace.replay.settings import Settings
+from hbtrace.trace.columns import Columns
 
 NO_TIME: Final = -1
 
 STEP_COST: Final = 80
-"""Bytes of a step with its order, about; a piece takes half of that, a row `ROW_COST`."""
+"""Bytes of a step with its order, about, which whoever judges its races asks for; a piece takes half of that, a row
+`ROW_COST`."""
 ROW_COST: Final = 12
 
 Pair = tuple[int, int, int, int]
@@ -114,9 +116,6 @@ class Recording:
     """Why there is nothing to judge; empty where there is."""
     late: bool = False
     """Something was used that no row had defined: the recording began late."""
-    orders_known: list[Order] = field(default_factory=list)
-    """What the session told; `orders` asks for it."""
-
     @cached_property
     def time(self) -> npt.NDArray[np.int64]:
         """Nanoseconds of each row, -1 where it has none."""
@@ -130,13 +129,12 @@ class Recording:
         if self.nothing:
             raise NothingToJudgeError(self.nothing)
 
-    @property
+    @cached_property
     def orders(self) -> list[Order]:
-        """What was known at each step, of each program: one pass of clocks for all who ask."""
-        if len(self.orders_known) != len(self.programs):
-            clocks = Clocks()
-            self.orders_known = [clocks.order(program) for program in self.programs]
-        return self.orders_known
+        """What was known at each step, of each program: one pass of clocks for all who ask, and none where nobody does.
+        Asked once the recording is finished."""
+        clocks = Clocks()
+        return [clocks.order(program) for program in self.programs]
 
     def steps(self) -> Iterator[tuple[int, int, int, int, int]]:
         for program in self.programs:
@@ -158,8 +156,6 @@ class Recorder(Observer):
     """Makes a recording, batch by batch. limit: about so many bytes are kept; of a longer trace nothing is, then
     `whole` is false."""
 
-    ordered = True
-
     def __init__(self, *, limit: int | None = None) -> None:
         self.whole = True
         self._limit = limit
@@ -180,7 +176,6 @@ class Recorder(Observer):
             self.whole, self._out = False, Recording()
             return
         out.programs += replayed.programs
-        out.orders_known += replayed.orders
         out.events.add(batch.column("ev"))
         out.times.append(batch.column("time").fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64))
         _note_definitions(out, batch, self._names, replayed.first)
@@ -211,9 +206,10 @@ def record(batches: Iterable[pa.RecordBatch], settings: Settings | None = None, 
 
 def _note_definitions(out: Recording, batch: pa.RecordBatch, names: dict[str, int], first: int) -> None:
     """What `backend` and `tensor` rows say that the replay has no use for."""
-    mask = pc.is_in(pc.cast(batch.column("ev"), pa.string()), value_set=pa.array(["backend", "backend_free"]))
-    places = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-    for place, event in zip(places.tolist(), _rows(batch, mask), strict=True):
+    columns = Columns(batch)
+    words, numbers = columns.words_of("ev")
+    places = np.flatnonzero(np.array([word in ("backend", "backend_free") for word in words])[numbers])
+    for place, event in zip(places.tolist(), _rows(batch, places), strict=True):
         ident = event.get("backend", -1) if event["ev"] == "backend_free" else event.get("id", -1)
         if (actor := out.in_force.get(ident)) is not None:
             out.renamed.setdefault(actor, first + place)
@@ -221,15 +217,28 @@ def _note_definitions(out: Recording, batch: pa.RecordBatch, names: dict[str, in
             count = names[name] = names.get(name, -1) + 1
             out.in_force[ident] = actor = f"{name}#{count}" if count else name
             out.queues[actor] = event
-    flagged = batch.column("flags")
-    if flagged.null_count < len(flagged):
-        tensors = (e for e in _rows(batch, flagged.is_valid()) if e.get("ev") == "tensor" and "id" in e)
-        out.inputs.update(e["id"] for e in tensors if "input" in e["flags"])
+    out.inputs |= _flagged_inputs(columns, np.array([word == "tensor" for word in words])[numbers])
 
 
-def _rows(batch: pa.RecordBatch, mask: pa.Array) -> list[dict[str, Any]]:
-    """The rows that a mask chooses, with only the columns that definitions have here."""
-    found = batch.filter(mask)
-    keys = ("ev", "id", "backend", "name", "device", "registry", "type", "synchronous", "events", "drains", "flags")
-    columns = [found.column(key).to_pylist() for key in keys]
-    return [{k: v for k, v in zip(keys, values, strict=True) if v is not None} for values in zip(*columns, strict=True)]
+def _flagged_inputs(columns: Columns, tensors: npt.NDArray[np.bool_]) -> set[int]:
+    """The ids of those tensors that their row flags as an input. tensors: which rows are of one."""
+    flags = columns.batch.column("flags")
+    if flags.null_count == len(flags):
+        return set()
+    lengths = flags.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    rows = np.repeat(np.arange(len(flags)), lengths)  # of each flag
+    named = np.array([flag == "input" for flag in flags.flatten().to_pylist()], dtype=bool)
+    found = rows[named & tensors[rows]]
+    ids = columns.batch.column("id")
+    return set(ids.take(pa.array(found)).drop_null().to_pylist())
+
+
+_KEYS: Final = ("ev", "id", "backend", "name", "device", "registry", "type", "synchronous", "events", "drains")
+
+
+def _rows(batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+    """These rows, with only the columns that definitions have here."""
+    if not places.size:
+        return []
+    values = zip(*(batch.column(key).take(pa.array(places)).to_pylist() for key in _KEYS), strict=True)
+    return [{k: v for k, v in zip(_KEYS, row, strict=True) if v is not None} for row in values]

@@ -157,6 +157,11 @@ class Columns:
         """The values that an integer column has, -1 for absent ones."""
         return set(pc.unique(pa.array(self.numbers(name, -1))).to_pylist())  # numpy's own sorts
 
+    def words_of(self, name: str) -> tuple[list[str | None], npt.NDArray[np.int64]]:
+        """The words of a dictionary column, None for absent among them, and of each row which of them it has."""
+        column = self.batch.column(name)
+        return [None, *column.dictionary.to_pylist()], _integers(column.indices, -1) + 1
+
     def rows_by_event(self) -> dict[str | None, npt.NDArray[np.int64]]:
         """The rows of each event, in order. A dictionary may hold a word twice, or one that no row has."""
         column = self.batch.column("ev")

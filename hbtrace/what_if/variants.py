@@ -62,7 +62,7 @@ class Variant(Observer):
             for name, event in base.queues.items()
         }
         its = self._recording
-        return replace(base, programs=its.programs, hits=its.hits, reports=its.reports, queues=queues, orders_known=[])
+        return replace(base, programs=its.programs, hits=its.hits, reports=its.reports, queues=queues)
 
 
 def replayed(

@@ -111,3 +111,14 @@ def test_work_on_other_memory_is_no_window() -> None:
         {"ev": "host_access", "reads": [{"buffer": 2}]},
     ]
     assert not any(any(told.values()) for told in checked([*set_up(), *rows]).coverage.more["natures"].values())
+
+
+@pytest.mark.parametrize("native", ["0", "1"])
+def test_inputs_set_behind_one_compute_are_one_window(native: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever they lie: the compute may read all of them. A piece of memory that lives anew is no other either."""
+    monkeypatch.setenv("HBTRACE_NATIVE", native)
+    inputs: list[Event] = [{"ev": "tensor_set", "tensor": tensor} for tensor in (A, OTHER, B)]
+    again: list[Event] = [{"ev": "buffer_free", "buffer": 1}, *set_up()[3:4], set_up()[6], inputs[1]]
+    for behind, windows in (([], 1), (again, 1), ([COMPUTE, *inputs], 2)):
+        found = checked([*set_up(), COMPUTE, *inputs, *behind]).coverage
+        assert found.more["natures"]["input"]["windows"] == windows

@@ -1,4 +1,4 @@
-"""Both kernels on random flat programs, with a library from elsewhere: `python -m tests.compiled.compare FOLDER N`."""
+"""Twins on random flat programs, with another library: `python -m tests.compiled.compare FOLDER N [meters]`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 
 from hbtrace.compiled.library import open_library
+from tests.compiled import meters
 from tests.compiled.programs import script
 from tests.compiled.twins import found_by
 
 
 def main() -> None:
-    folder, count = sys.argv[1:]
-    seed = found_by(range(int(count)), script, library=open_library(Path(folder)))
+    folder, count, *what = sys.argv[1:]
+    library, seeds = open_library(Path(folder)), range(int(count))
+    seed = meters.found_by(seeds, library) if what else found_by(seeds, script, library=library)
     print("the twins say the same" if seed is None else f"they differ on seed {seed}")
 
 

@@ -1,4 +1,4 @@
-"""The kernel under the address and the undefined-behaviour sanitizer, its answers compared with the Python kernel's.
+"""Kernel and meter under the address and the undefined-behaviour sanitizer, their answers compared with their twins'.
 
 `python -m tests.compiled.sanitized N`: N random scripts and N hostile ones. Small limits are compiled in, so that what
 long traces reach seldom happens all the time.
@@ -14,19 +14,23 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+from hbtrace.checks.steps import Steps
 from hbtrace.compiled import compile as compiling
+from hbtrace.compiled.passing import CONSTANTS
 from hbtrace.replay.kernel import Kernel
+from tests.compiled import meters
 from tests.compiled.programs import Script, flat, hostile, script
 
 DRIVER = Path(__file__).with_name("driver.cpp")
+METER_DRIVER = Path(__file__).with_name("meter_driver.cpp")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
 SMALL = ("-DHB_EPOCHS_BEFORE_DROPPING=8", "-DHB_MET_BEFORE_JOINING=4")
 
 
-def build(folder: Path, *options: str) -> Path:
-    """The driver with the kernel in it, in this folder. Raises BuildError."""
-    target = folder / "driver"
-    units = [str(path) for path in (*compiling.sources(), DRIVER) if path.suffix == ".cpp"]
+def build(folder: Path, *options: str, driver: Path = DRIVER) -> Path:
+    """A driver with the library in it, in this folder. Raises BuildError."""
+    target = folder / driver.stem
+    units = [str(path) for path in (*compiling.sources(), driver) if path.suffix == ".cpp"]
     command = [*compiling.compiler(), "-std=c++17", '-DHB_STAMP="x"', *options, f"-I{compiling.HERE}", *units]
     done = subprocess.run([*command, "-o", str(target)], capture_output=True, check=False, text=True)
     if done.returncode:
@@ -36,7 +40,11 @@ def build(folder: Path, *options: str) -> Path:
 
 def answers(driver: Path, scripts: list[Script]) -> Iterator[int]:
     """What the driver says to these, int64 by int64. Raises AssertionError where a sanitizer ended it."""
-    done = subprocess.run([str(driver)], input=b"".join(map(flat, scripts)), capture_output=True, check=False)
+    return _said(driver, b"".join(map(flat, scripts)))
+
+
+def _said(driver: Path, asked: bytes) -> Iterator[int]:
+    done = subprocess.run([str(driver)], input=asked, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode(errors="replace")[-4000:]
     return iter(array("q", done.stdout))
 
@@ -84,16 +92,49 @@ def survive(driver: Path, seeds: range) -> int:
     return refused
 
 
+def compare_meters(driver: Path, seeds: range) -> int:
+    """Random runs on the meter's driver and in Python; how many windows. Raises AssertionError at a difference."""
+    runs, found = [meters.run_of(seed) for seed in seeds], 0
+    said = _said(driver, b"".join(map(meters.flat, runs)))
+    for seed, run in zip(seeds, runs, strict=True):
+        steps = Steps()
+        for number, (program, waits) in enumerate(zip(run.script.chunks, run.waits, strict=True)):
+            steps.take([program], run.batch, waits)
+            counted = steps.counted()
+            expected = [0, *counted[:-2], *counted.windows, *counted.open]
+            assert [next(said) for _ in expected] == expected, f"seed {seed}, chunk {number}"
+        found += sum(steps.counted().windows)
+    assert next(said, None) is None
+    return found
+
+
+def survive_meters(driver: Path, seeds: range) -> int:
+    """Hostile runs: each ends with a status. How many chunks were refused."""
+    runs, refused = [meters.hostile(seed) for seed in seeds], 0
+    said = _said(driver, b"".join(map(meters.flat, runs)))
+    for run in runs:
+        for _ in run.script.chunks:
+            if status := next(said):
+                refused += status == 2
+            else:
+                assert all(next(said) >= 0 for _ in range(CONSTANTS["HB_COUNTED"]))
+    assert next(said, None) is None
+    return refused
+
+
 def main() -> None:
     number = int(sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
         driver = build(Path(name), *SANITIZERS, *SMALL, "-O1")
+        meter = build(Path(name), *SANITIZERS, "-O1", driver=METER_DRIVER)
         for start in count(0, 100):
             if start >= number:
                 break
             seeds = range(start, min(start + 100, number))
             hits, refused = compare(driver, seeds), survive(driver, seeds)
+            windows, barred = compare_meters(meter, seeds), survive_meters(meter, seeds)
             print(f"{seeds.stop} scripts: {hits:,} integers of hits, {refused} chunks refused", flush=True)
+            print(f"{seeds.stop} metered: {windows:,} windows, {barred} chunks refused", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from tests.compiled.programs import script
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         compiler()
     except BuildError as error:
@@ -27,7 +27,17 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )  # fmt: skip
     except subprocess.CalledProcessError:
         pytest.skip("this compiler has no sanitizers")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def driver(folder: Path) -> Path:
     return sanitized.build(folder, *sanitized.SANITIZERS, *sanitized.SMALL, "-O0")
+
+
+@pytest.fixture(scope="module")
+def meter_driver(folder: Path) -> Path:
+    return sanitized.build(folder, *sanitized.SANITIZERS, "-O0", driver=sanitized.METER_DRIVER)
 
 
 def test_random_scripts(driver: Path) -> None:
@@ -36,6 +46,14 @@ def test_random_scripts(driver: Path) -> None:
 
 def test_hostile_scripts(driver: Path) -> None:
     assert sanitized.survive(driver, range(200)) > 20
+
+
+def test_random_runs_are_metered(meter_driver: Path) -> None:
+    assert sanitized.compare_meters(meter_driver, range(50)) > 0
+
+
+def test_hostile_runs_are_metered(meter_driver: Path) -> None:
+    assert sanitized.survive_meters(meter_driver, range(200)) > 20
 
 
 def test_more_than_32_bits_can_number_is_want_of_memory(tmp_path: Path) -> None:
