@@ -70,7 +70,7 @@ def test_a_filter_that_would_match_nothing_is_refused(filters: dict[str, Any], s
     ("short", "whole"),
     [
         ({"tensor": "inp_pos"}, {"tensor": ("inp_pos",)}),
-        ({"ids": ["R-1", "R-2"]}, {"ids": ("R-1", "R-2")}),
+        ({"ids": ["R-00000a", "R-00000b"]}, {"ids": ("R-00000a", "R-00000b")}),
         ({"kind": "write-*"}, {"kind": ("write-*",)}),
         ({"ubatch": (2, 5)}, {"ubatch": ((2, 5),)}),
         ({"ubatch": ((2, 5), (7, 7))}, {"ubatch": ((2, 5), (7, 7))}),
