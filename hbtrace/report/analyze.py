@@ -79,7 +79,8 @@ def summary(selection: Selection, size: str, width: int | None = None) -> list[s
         )
         lines += ["", *_races(groups, selection.judged, width)]
     else:
-        lines.append("0 reports shown")
+        only_suppressed = selection.suppressed and not selection.filtered
+        lines.append(f"no race ({selection.suppressed:,} suppressed)" if only_suppressed else "0 reports shown")
     if selection.filtered:
         lines += ["", *selection.left_out]
     why = {f"\n  {harmless(s.why)}" for race in selection.found.values() if (s := race.suppression)}

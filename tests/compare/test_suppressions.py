@@ -211,3 +211,12 @@ def test_a_reason_is_told_and_so_is_that_there_is_none(hbtrace, trace, tmp_path,
     marks = [mark for result in sarif["runs"][0]["results"] for mark in result.get("suppressions", ())]
     assert marks
     assert {mark["justification"] for mark in marks} == {said}
+
+
+@pytest.mark.parametrize("only", ["", "inp_tokens"])
+def test_a_run_with_nothing_but_suppressed_races_says_so_first(hbtrace, trace, file, only):
+    blocks = "".join(f'[[suppress]]\nid = "{ident}"\nreason = "known"\n' for ident in found(RUN))
+    code, out, _ = hbtrace("analyze", trace, "--suppressions", file(blocks), *(["--tensor", only] if only else []))
+    first = "0 reports shown" if only else f"no race ({sum(1 for _ in found(RUN))} suppressed)"
+    assert (code, out.splitlines()[0].split(" (")[0]) == (0, first.split(" (")[0])
+    assert only or " suppressed)" in out.splitlines()[0]
