@@ -2,6 +2,7 @@
 #include "guarded.hpp"
 #include "kernel.hpp"
 #include "meter.hpp"
+#include "order.hpp"
 
 using hb::guarded;
 
@@ -17,6 +18,11 @@ struct hb_kernel {
 
 struct hb_meter {
   hb::Meter meter;
+  int32_t status = HB_OK;
+};
+
+struct hb_order {
+  hb::Order order;
   int32_t status = HB_OK;
 };
 
@@ -76,3 +82,22 @@ int32_t hb_meter_run(hb_meter *meter, const int64_t *code, int64_t steps, const 
 }
 
 const int64_t *hb_meter_counted(hb_meter *meter) { return meter->meter.counted(); }
+
+hb_order *hb_order_new(void) {
+  try {
+    return new hb_order;
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+void hb_order_free(hb_order *order) { delete order; }
+
+int32_t hb_order_run(hb_order *order, const int64_t *code, int64_t steps) {
+  return guarded(order->status, [&] { order->order.run(code, steps); });
+}
+
+const int64_t *hb_order_steps(const hb_order *order) { return order->order.steps.data(); }
+int64_t hb_order_count(const hb_order *order) { return order->order.count(); }
+const int64_t *hb_order_bounds(const hb_order *order) { return order->order.bounds.data(); }
+const int64_t *hb_order_pairs(const hb_order *order) { return order->order.pairs.data(); }

@@ -40,6 +40,20 @@ class Clock {
   // Entries that are not 0.
   u64 count() const { return count_; }
 
+  // (actor, clock) of each of them, by actor.
+  template <class Each>
+  void each(Each each) const {
+    for (auto &[actor, clock] : list_) each(actor, clock);
+    for (size_t actor = 0; actor < dense_.size(); actor++)
+      if (dense_[actor] > 0) each(static_cast<u32>(actor), dense_[actor]);
+  }
+
+  bool operator==(const Clock &other) const {
+    bool same = count_ == other.count_;
+    if (same) each([&](u32 actor, i64 clock) { same &= other.of(actor) == clock; });
+    return same;
+  }
+
   // Know an actor up to `clock`, which is more than before.
   void set(u32 actor, i64 clock) {
     if (!thin_ && actor >= dense_.size()) {
@@ -191,6 +205,15 @@ class Clocks {
   i64 number(u32 actor) const { return actors_[actor].number; }
   const Clock &known(u32 actor) const { return actors_[actor].known; }
 
+  // Counts what it learnt of others.
+  u64 version(u32 actor) const { return actors_[actor].version; }
+
+  // What a slot holds, nullptr for nothing.
+  const Clock *held(i64 slot) const {
+    u32 place = slots_.find(slot);
+    return place == NONE ? nullptr : &held_[place].known;
+  }
+
   // The entries of all clocks.
   u64 entries() const { return entries_; }
 
@@ -222,10 +245,11 @@ class Clocks {
     held.ticks = ticks;
   }
 
-  void release(u32 actor, i64 slot) {
+  // Whether the slot holds more than before.
+  bool release(u32 actor, i64 slot) {
     Slot &held = slot_at(slot);
-    raise(held.known, actors_[actor].known);
     held.source = NONE;  // it is of several
+    return raise(held.known, actors_[actor].known);
   }
 
   void wait(u32 actor, i64 slot) {

@@ -23,7 +23,7 @@
 #endif
 
 /* Raised when a function changes its meaning but not its types. */
-#define HB_INTERFACE 3
+#define HB_INTERFACE 4
 
 #define HB_OK 0
 #define HB_NO_MEMORY 1
@@ -44,6 +44,7 @@
 
 typedef struct hb_kernel hb_kernel;
 typedef struct hb_meter hb_meter;
+typedef struct hb_order hb_order;
 
 /* HB_INTERFACE of the library, and what it was made of (compile.py, `stamp`). */
 HB_API int32_t hb_interface(void);
@@ -138,5 +139,21 @@ HB_API int32_t hb_meter_run(hb_meter *meter, const int64_t *code, int64_t steps,
 
 /* HB_COUNTED integers, good until the next call. */
 HB_API const int64_t *hb_meter_counted(hb_meter *meter);
+
+/* The order of one trace, NULL without memory. */
+HB_API hb_order *hb_order_new(void);
+HB_API void hb_order_free(hb_order *order);
+
+/* Do the steps of a chunk. What was known at each then stands below, good until the next call. */
+HB_API int32_t hb_order_run(hb_order *order, const int64_t *code, int64_t steps);
+
+/* Of each step three integers: the actor's own clock, which of the clocks below it knew of others, and whether anybody
+ * learnt something. */
+HB_API const int64_t *hb_order_steps(const hb_order *order);
+
+/* So many clocks: the k-th is the pairs (actor, clock) bounds[k] to bounds[k + 1], counted in integers; the first is empty. */
+HB_API int64_t hb_order_count(const hb_order *order);
+HB_API const int64_t *hb_order_bounds(const hb_order *order);
+HB_API const int64_t *hb_order_pairs(const hb_order *order);
 
 #endif

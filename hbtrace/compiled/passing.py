@@ -42,6 +42,8 @@ def _address(integers: array[int]) -> tuple[int, int]:
 
 def integers(address: int, count: int) -> npt.NDArray[np.int64]:
     """What the library shows there; good until it is called again."""
+    if not count:
+        return np.empty(0, dtype=np.int64)
     return np.ctypeslib.as_array(ctypes.cast(address, ctypes.POINTER(ctypes.c_int64)), (count,))
 
 

@@ -6,7 +6,8 @@ clocks while it replays memory; here what was known at every step stays, so that
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from hbtrace.replay.kernel import Clock
@@ -36,9 +37,9 @@ class Order:
     steps between which it learns nothing share one. learnt: as `Step.learnt`. For `DROP` and `END` 0, nothing, False.
     """
 
-    ticks: list[int] = field(default_factory=list)
-    known: list[Clock] = field(default_factory=list)
-    learnt: list[bool] = field(default_factory=list)
+    ticks: Sequence[int]
+    known: Sequence[Clock]
+    learnt: Sequence[bool]
 
     def whole(self, step: int, actor: int) -> Clock:
         """What the step's actor knew, itself among it."""
@@ -119,8 +120,10 @@ class Clocks:
 
     def order(self, program: Program) -> Order:
         """Do all steps of a program; what was known at each."""
-        out = Order()
-        ticks, known, learnt = out.ticks.append, out.known.append, out.learnt.append
+        all_ticks: list[int] = []
+        all_known: list[Clock] = []
+        all_learnt: list[bool] = []
+        ticks, known, learnt = all_ticks.append, all_known.append, all_learnt.append
         mine, knows = self._ticks, self._known
         for op, actor, other, _, _ in program.steps():
             if op == HOST:  # spelled out: the most frequent step learns nothing
@@ -133,7 +136,7 @@ class Clocks:
             gone = op in (DROP, END)
             ticks(0 if gone else mine.get(actor, 0))
             known(NOTHING if gone else knows.get(actor, NOTHING))
-        return out
+        return Order(all_ticks, all_known, all_learnt)
 
 
 def _raised(held: Clock, news: Clock) -> Clock:

@@ -9,10 +9,13 @@ import warnings
 
 from hbtrace.compiled.library import UnusableError, the_library
 from hbtrace.errors import SlowKernelWarning
+from hbtrace.replay.clocks import Clocks
 from hbtrace.replay.kernel import Kernel
+from hbtrace.replay.native_clocks import NativeClocks
 from hbtrace.replay.native_kernel import NativeKernel
 
 AnyKernel = Kernel | NativeKernel
+AnyClocks = Clocks | NativeClocks
 
 
 def new_kernel(*, ordered: bool) -> AnyKernel:
@@ -26,6 +29,11 @@ def new_kernel(*, ordered: bool) -> AnyKernel:
     if why.told:
         warnings.warn(f"hbtrace replays in Python, slowly: {why}", SlowKernelWarning, stacklevel=2)
     return Kernel(closed=not ordered)
+
+
+def new_clocks() -> AnyClocks:
+    """The clocks of this installation, for the order of one trace."""
+    return NativeClocks() if reason() is None else Clocks()
 
 
 def reason() -> UnusableError | None:

@@ -19,10 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hbtrace.errors import NothingToJudgeError
-from hbtrace.replay.clocks import Clocks, Order
+from hbtrace.replay.clocks import Order
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.kernel import Hit
-from hbtrace.replay.kernels import new_kernel
+from hbtrace.replay.kernels import new_clocks, new_kernel
 from hbtrace.replay.program import STEP, Program
 from hbtrace.replay.reports import Report
 from hbtrace.replay.session import Observer, Replayed, Session, nothing_in
@@ -133,7 +133,7 @@ class Recording:
     def orders(self) -> list[Order]:
         """What was known at each step, of each program: one pass of clocks for all who ask, and none where nobody does.
         Asked once the recording is finished."""
-        clocks = Clocks()
+        clocks = new_clocks()
         return [clocks.order(program) for program in self.programs]
 
     def steps(self) -> Iterator[tuple[int, int, int, int, int]]:

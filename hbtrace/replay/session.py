@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from hbtrace.errors import NothingToJudgeError
-from hbtrace.replay.clocks import Clocks, Order
+from hbtrace.replay.clocks import Order
 from hbtrace.replay.diagnostics import SKIPPED
 from hbtrace.replay.exercise import Exercise
 from hbtrace.replay.kernel import Hit
-from hbtrace.replay.kernels import AnyKernel, new_kernel
+from hbtrace.replay.kernels import AnyKernel, new_clocks, new_kernel
 from hbtrace.replay.lower import Lowering
 from hbtrace.replay.program import Program
 from hbtrace.replay.reports import Naming, Report
@@ -83,7 +83,7 @@ class Session:
         self._naming = Naming(self._lowering, fold=settings.fold_layers)
         self._kernel: AnyKernel | None = None
         self._remembers = kernel
-        self._clocks = Clocks() if any(observer.ordered for observer in observers) else None
+        self._clocks = new_clocks() if any(observer.ordered for observer in observers) else None
 
     def __iter__(self) -> Iterator[Report]:
         for batch in self._batches:

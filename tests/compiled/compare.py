@@ -1,4 +1,7 @@
-"""Twins on random flat programs, with another library: `python -m tests.compiled.compare FOLDER N [meters]`."""
+"""Twins on random flat programs, with another library: `python -m tests.compiled.compare FOLDER N [WHAT]`.
+
+WHAT: `meters` or `orders` instead of kernels.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import sys
 from pathlib import Path
 
 from hbtrace.compiled.library import open_library
-from tests.compiled import meters
+from tests.compiled import meters, orders
 from tests.compiled.programs import script
 from tests.compiled.twins import found_by
 
@@ -14,7 +17,8 @@ from tests.compiled.twins import found_by
 def main() -> None:
     folder, count, *what = sys.argv[1:]
     library, seeds = open_library(Path(folder)), range(int(count))
-    seed = meters.found_by(seeds, library) if what else found_by(seeds, script, library=library)
+    other = {"meters": meters.found_by, "orders": orders.found_by}
+    seed = other[what[0]](seeds, library) if what else found_by(seeds, script, library=library)
     print("the twins say the same" if seed is None else f"they differ on seed {seed}")
 
 

@@ -1,5 +1,6 @@
 // Counts runs of tests/compiled/meters.py (`flat`) through the C interface, for sanitizers: int64s on standard input; on
-// standard output after each chunk its status, and where that is 0 what was counted.
+// standard output after each chunk its status, and where that is 0 what was counted; then the status of its order, and
+// where that is 0 the order's steps.
 #include <cstdio>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct Rows {
 };
 
 // One chunk; false at the end of the input.
-static bool chunk(hb_meter *meter, const Rows &rows) {
+static bool chunk(hb_meter *meter, hb_order *order, const Rows &rows) {
   Integers head(6);
   if (!take(head)) return false;
   const auto sized = [&](int k) { return Integers(static_cast<size_t>(head[static_cast<size_t>(k)])); };
@@ -31,6 +32,14 @@ static bool chunk(hb_meter *meter, const Rows &rows) {
                           head[0], rows.kinds.data(), rows.splits.data(), rows.first, static_cast<int64_t>(rows.kinds.size()));
   std::fwrite(&status, sizeof status, 1, stdout);
   if (status == HB_OK) std::fwrite(hb_meter_counted(meter), sizeof(int64_t), HB_COUNTED, stdout);
+  status = hb_order_run(order, code.data(), head[2] / 5);
+  std::fwrite(&status, sizeof status, 1, stdout);
+  if (status == HB_OK) {
+    if (head[2] >= 5) std::fwrite(hb_order_steps(order), sizeof(int64_t), static_cast<size_t>(head[2] / 5 * 3), stdout);
+    const int64_t *bounds = hb_order_bounds(order), *pairs = hb_order_pairs(order);
+    const int64_t last = bounds[hb_order_count(order)], least = last > 0 ? pairs[last - 1] : 1;
+    if (least < 1) return false;  // a clock of nothing
+  }
   return true;
 }
 
@@ -41,9 +50,11 @@ int main() {
     if (!take(kinds) || !take(splits)) return 1;
     const Rows rows{std::vector<uint8_t>(kinds.begin(), kinds.end()), splits, head[1]};
     hb_meter *meter = hb_meter_new();
-    if (meter == nullptr) return 1;
+    hb_order *order = hb_order_new();
+    if (meter == nullptr || order == nullptr) return 1;
     for (int64_t k = 0; k < head[0]; k++)
-      if (!chunk(meter, rows)) return 1;
+      if (!chunk(meter, order, rows)) return 1;
+    hb_order_free(order);
     hb_meter_free(meter);
   }
   return 0;

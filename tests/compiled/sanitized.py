@@ -17,7 +17,9 @@ from pathlib import Path
 from hbtrace.checks.steps import Steps
 from hbtrace.compiled import compile as compiling
 from hbtrace.compiled.passing import CONSTANTS
+from hbtrace.replay.clocks import Clocks
 from hbtrace.replay.kernel import Kernel
+from hbtrace.replay.program import STEP
 from tests.compiled import meters
 from tests.compiled.programs import Script, flat, hostile, script
 
@@ -93,16 +95,20 @@ def survive(driver: Path, seeds: range) -> int:
 
 
 def compare_meters(driver: Path, seeds: range) -> int:
-    """Random runs on the meter's driver and in Python; how many windows. Raises AssertionError at a difference."""
+    """Random runs and their order on the driver and in Python; how many windows. Raises AssertionError at a difference."""
     runs, found = [meters.run_of(seed) for seed in seeds], 0
     said = _said(driver, b"".join(map(meters.flat, runs)))
     for seed, run in zip(seeds, runs, strict=True):
-        steps = Steps()
+        steps, clocks = Steps(), Clocks()
         for number, (program, waits) in enumerate(zip(run.script.chunks, run.waits, strict=True)):
             steps.take([program], run.batch, waits)
             counted = steps.counted()
             expected = [0, *counted[:-2], *counted.windows, *counted.open]
             assert [next(said) for _ in expected] == expected, f"seed {seed}, chunk {number}"
+            order = clocks.order(program)
+            told = [0, *(told for both in zip(order.ticks, order.learnt, strict=True) for told in both)]
+            got = [next(said), *(next(said) for _ in order.ticks for _ in range(3))]
+            assert [got[0], *(one for k, one in enumerate(got[1:]) if k % 3 != 1)] == told, f"seed {seed}, {number}"
         found += sum(steps.counted().windows)
     assert next(said, None) is None
     return found
@@ -113,11 +119,13 @@ def survive_meters(driver: Path, seeds: range) -> int:
     runs, refused = [meters.hostile(seed) for seed in seeds], 0
     said = _said(driver, b"".join(map(meters.flat, runs)))
     for run in runs:
-        for _ in run.script.chunks:
+        for program in run.script.chunks:
             if status := next(said):
                 refused += status == 2
             else:
                 assert all(next(said) >= 0 for _ in range(CONSTANTS["HB_COUNTED"]))
+            if not next(said):
+                assert all(next(said) >= 0 for _ in range(3 * (len(program.code) // STEP)))
     assert next(said, None) is None
     return refused
 
