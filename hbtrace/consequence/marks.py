@@ -9,10 +9,32 @@ One of an approximate range removes none and makes none doubtful: what it may ha
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from hbtrace.consequence.work import Work
 from hbtrace.replay.kernel import Clock
+from hbtrace.replay.program import Piece
+
+
+class Spans(NamedTuple):
+    """Bytes of one space: disjoint spans in order, by their first bytes and their ends."""
+
+    starts: list[int]
+    ends: list[int]
+
+
+def spans_of(pieces: Iterable[Piece]) -> dict[int, Spans]:
+    """The bytes of pieces, by space."""
+    found: dict[int, Spans] = {}
+    for space, lo, hi, _, _ in sorted(pieces):
+        spans = found.setdefault(space, Spans([], []))
+        if spans.ends and lo <= spans.ends[-1]:
+            spans.ends[-1] = max(spans.ends[-1], hi)
+        else:
+            spans.starts.append(lo)
+            spans.ends.append(hi)
+    return found
 
 
 class Mark(NamedTuple):
@@ -48,6 +70,19 @@ class Marks:
         last = max(first, bisect_left(self._starts, hi))
         self._work.spend(1 + last - first, self._sources)
         return first, last
+
+    def meet(self, spans: Spans) -> bool:
+        """Whether any of these bytes is marked."""
+        few, many = (self._starts, self._ends), (spans.starts, spans.ends)
+        if len(few[0]) > len(many[0]):
+            few, many = many, few
+        self._work.spend(len(few[0]))
+        starts, ends = many
+        for start, end in zip(*few, strict=True):
+            at = bisect_right(ends, start)
+            if at < len(starts) and starts[at] < end:
+                return True
+        return False
 
     def read(self, lo: int, hi: int) -> tuple[int, int]:
         """(sure, maybe) of all that is marked in [lo, hi)."""

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pyarrow as pa
 
-from hbtrace.consequence.marks import Mark, Marks
+from hbtrace.consequence.marks import Mark, Marks, Spans, spans_of
 from hbtrace.consequence.sources import each, ones, together
 from hbtrace.consequence.victims import Finder, Reads, Victims
 from hbtrace.consequence.work import Work
@@ -132,6 +132,16 @@ class _Node:
     writes: list[tuple[int, int, int, int, bool]]
 
 
+@dataclass(slots=True)
+class _Print:
+    """A footprint: its nodes in order, and the bytes of all of them. missed: the state of the marks in which none of
+    them was marked, -1 for none."""
+
+    nodes: list[_Node]
+    spans: dict[int, Spans]
+    missed: int = -1
+
+
 class _Flow:
     """Carries marks over the program. labels: of each report a number, and sources of the same labels share a mark."""
 
@@ -145,6 +155,8 @@ class _Flow:
         self._rows = {row for row, _ in (*self._sources.bits, *self._sources.memories)}
         self._marks: dict[int, Marks] = {}
         self._carried = (-1, 0, 0)
+        self._state = 0
+        """Counts visits: where there was none, marks are as they were, or fewer."""
         self._open = (1 << self._sources.count) - 1
         self._live_rows: dict[int, int] = {}
         self._maybe = 0
@@ -159,17 +171,22 @@ class _Flow:
 
     def run(self) -> None:
         """Over the whole program, or until every source is known to be live, or the work is gone."""
-        table: dict[int, list[_Node]] = {}
+        table: dict[int, _Print] = {}
         for program, order in zip(self._recording.programs, self._recording.orders, strict=True):
             _load(table, program)
             code = np.asarray(program.code, dtype=np.int64).reshape(-1, STEP)
             looked_at = (code[:, 0] <= QUEUE) & (code[:, 3] >= 0) | (code[:, 0] == END)
-            for at in np.flatnonzero(looked_at).tolist():
-                op, actor, _, footprint, row = code[at].tolist()
+            places = np.flatnonzero(looked_at)
+            for at, (op, actor, _, footprint, row) in zip(places.tolist(), code[places].tolist(), strict=True):
                 if op == END:
                     self._marks.pop(actor, None)
-                elif self._marks or row in self._rows:
-                    self._visit(op == HOST, table[footprint], (actor, order.whole(at, actor)), row)
+                elif (
+                    row in self._rows
+                    or row == self._carried[0]  # a copy's other end
+                    or (self._marks and self._meets(table[footprint]))
+                ):
+                    self._visit(op == HOST, table[footprint].nodes, (actor, order.whole(at, actor)), row)
+                    self._state += 1
                 if self._work.gone:
                     return
             if not self._open:
@@ -178,6 +195,16 @@ class _Flow:
             sure, maybe = marks.all()
             self._maybe |= maybe
             self._reach(sure, 0, END_OF_TRACE)
+
+    def _meets(self, footprint: _Print) -> bool:
+        """Whether any byte of a footprint is marked: else there is nothing to pass on and nothing to remove."""
+        if footprint.missed == self._state:
+            return False
+        for space, marks in self._marks.items():
+            if (spans := footprint.spans.get(space)) is not None and marks.meet(spans):
+                return True
+        footprint.missed = self._state
+        return False
 
     def _visit(self, host: bool, nodes: list[_Node], who: tuple[int, Clock], row: int) -> None:
         self._work.spend(len(nodes))
@@ -355,8 +382,8 @@ def _read_spaces(recording: Recording) -> set[int]:
     return {int(space) for pieces in flat for space in np.unique(pieces[pieces[:, 4] == 0, 0])}
 
 
-def _load(table: dict[int, list[_Node]], program: Program) -> None:
-    """The nodes of the footprints that a program defines."""
+def _load(table: dict[int, _Print], program: Program) -> None:
+    """The footprints that a program defines."""
     if program.forget_footprints:
         table.clear()
     for footprint, pieces in program.defined():
@@ -366,4 +393,4 @@ def _load(table: dict[int, list[_Node]], program: Program) -> None:
             at, approx = (0, False) if shape is None else (shape.nodes[number], shape.approx[number])
             node = nodes.setdefault(at, _Node([], []))
             (node.writes if write else node.reads).append((number, space, lo, hi, approx))
-        table[footprint] = list(nodes.values())
+        table[footprint] = _Print(list(nodes.values()), spans_of(pieces))

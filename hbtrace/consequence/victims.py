@@ -86,8 +86,8 @@ class Finder:
             self._load(table, program)
             code = np.asarray(program.code, dtype=np.int64).reshape(-1, STEP)
             touching = (code[:, 0] <= QUEUE) & np.isin(code[:, 3], list(table))
-            for at in np.flatnonzero(touching).tolist():
-                _, actor, _, footprint, row = code[at].tolist()
+            places = np.flatnonzero(touching)
+            for at, (_, actor, _, footprint, row) in zip(places.tolist(), code[places].tolist(), strict=True):
                 self._visit(table[footprint], actor, order.known[at], order.ticks[at], row)
         return self.victims
 
