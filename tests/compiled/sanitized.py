@@ -95,7 +95,7 @@ def survive(driver: Path, seeds: range) -> int:
 
 
 def compare_meters(driver: Path, seeds: range) -> int:
-    """Random runs and their order on the driver and in Python; how many windows. Raises AssertionError at a difference."""
+    """Random runs and their order, on the driver and in Python; how many windows. Raises AssertionError."""
     runs, found = [meters.run_of(seed) for seed in seeds], 0
     said = _said(driver, b"".join(map(meters.flat, runs)))
     for seed, run in zip(seeds, runs, strict=True):
