@@ -16,9 +16,9 @@ from pathlib import Path
 
 from hbtrace.checks.steps import Steps
 from hbtrace.compiled import compile as compiling
-from hbtrace.compiled.passing import CONSTANTS
 from hbtrace.replay.clocks import Clocks
 from hbtrace.replay.kernel import Kernel
+from hbtrace.replay.passing import CONSTANTS
 from hbtrace.replay.program import STEP
 from tests.compiled import meters
 from tests.compiled.programs import Script, flat, hostile, script

@@ -22,9 +22,9 @@ from hbtrace.checks.meter import Meter
 from hbtrace.checks.native_steps import NativeSteps
 from hbtrace.checks.steps import COMPUTES, BatchKinds, Counted
 from hbtrace.compiled import compile as compiling
-from hbtrace.compiled.passing import CONSTANTS
 from hbtrace.errors import TraceError
 from hbtrace.replay.kernels import described, reason
+from hbtrace.replay.passing import CONSTANTS
 from hbtrace.replay.program import HOST, QUEUE, Program
 from hbtrace.replay.session import Session
 from hbtrace.replay.settings import Settings
