@@ -11,7 +11,7 @@ import numpy as np
 from hbtrace.checks.steps import BatchKinds, Counted
 from hbtrace.checks.windows import WINDOWS
 from hbtrace.compiled.library import the_library
-from hbtrace.compiled.passing import CONSTANTS, chunk, demand, integers
+from hbtrace.replay.passing import CONSTANTS, chunk, demand, integers
 from hbtrace.replay.program import Program
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hbtrace.compiled.library import the_library
-from hbtrace.compiled.passing import chunk, demand, integers
 from hbtrace.replay.clocks import NOTHING, Order
 from hbtrace.replay.kernel import Clock
+from hbtrace.replay.passing import chunk, demand, integers
 from hbtrace.replay.program import Program
 
 

@@ -7,8 +7,8 @@ import weakref
 from typing import Final
 
 from hbtrace.compiled.library import the_library
-from hbtrace.compiled.passing import chunk, demand, integers
 from hbtrace.replay.kernel import UNBOUNDED, Hit
+from hbtrace.replay.passing import chunk, demand, integers
 from hbtrace.replay.program import Program
 
 _WIDTH: Final = len(Hit._fields)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from hbtrace.checks.steps import Steps
 from hbtrace.compiled import compile as compiling
-from hbtrace.compiled.passing import CONSTANTS
 from hbtrace.replay.clocks import Clocks
 from hbtrace.replay.kernel import Kernel
+from hbtrace.replay.passing import CONSTANTS
 from hbtrace.replay.program import STEP
 from tests.compiled import meters
 from tests.compiled.programs import Script, flat, hostile, script
@@ -95,7 +95,7 @@ def survive(driver: Path, seeds: range) -> int:
 
 
 def compare_meters(driver: Path, seeds: range) -> int:
-    """Random runs and their order on the driver and in Python: how many windows. AssertionError at a difference."""
+    """Random runs and their order, on the driver and in Python; how many windows. Raises AssertionError."""
     runs, found = [meters.run_of(seed) for seed in seeds], 0
     said = _said(driver, b"".join(map(meters.flat, runs)))
     for seed, run in zip(seeds, runs, strict=True):

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from hbtrace.compiled.compile import HERE
 from hbtrace.compiled.library import HEADER, constants
-
-if TYPE_CHECKING:
-    from hbtrace.replay.program import Program
+from hbtrace.replay.program import STEP, Program
 
 CONSTANTS: Final = constants((HERE / HEADER).read_text(encoding="utf-8"))
 """The numbers of the header."""
-
-_STEP: Final = 5
 
 
 def chunk(program: Program) -> tuple[int, ...]:
@@ -30,9 +26,9 @@ def chunk(program: Program) -> tuple[int, ...]:
     footprints, count = _address(program.footprints)
     bounds, ends = _address(program.bounds)
     pieces, integers = _address(program.pieces)
-    if integers_of_code % _STEP or ends != count + 1:
+    if integers_of_code % STEP or ends != count + 1:
         raise ValueError("a step is cut off, or a footprint has no end")
-    return code, integers_of_code // _STEP, footprints, bounds, count, pieces, integers, program.forget_footprints
+    return code, integers_of_code // STEP, footprints, bounds, count, pieces, integers, program.forget_footprints
 
 
 def _address(integers: array[int]) -> tuple[int, int]:
