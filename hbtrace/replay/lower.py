@@ -101,6 +101,7 @@ class Lowering(Definitions):
         self._load(batch)
         self.budget.follow(batch)
         self._templates = {}
+        self._slots_used.clear()
         last, problem = self._breach or (self._columns.length, "")
         lacking = self._lacking()
         done = 0
@@ -483,7 +484,8 @@ class Lowering(Definitions):
     # edges
 
     def _slot(self, table: str, name: int | str) -> int:
-        self._slots_used.append((table, name))
+        if self._memo is not None:
+            self._slots_used.append((table, name))
         slot = self._slots.get((table, name))
         if slot is None:
             if self._free_slots:

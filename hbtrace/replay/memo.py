@@ -32,7 +32,8 @@ _MOST_MISSED: Final = 4096
 """Rows of a batch that the memo may not know, where it knows few: then the lowering goes on without it."""
 _LONGEST_PAUSE: Final = 64
 """Batches for which a memo that knows little is not asked again."""
-_MOST_TEMPLATES: Final = 1 << 16
+_MOST_KEPT: Final = 1 << 16
+"""Templates, versions, definitions and things that rows need, each: beyond, all is learnt anew."""
 
 
 def learnable(event: Event) -> bool:
@@ -105,11 +106,13 @@ class Memo:
 
     def take(self, batch: pa.RecordBatch, first: int) -> bool:
         """The next batch; whether the memo is to be asked of its rows."""
-        if max(len(self._templates), len(self._contents), len(self._definitions)) > _MOST_TEMPLATES:
+        self.windows.begin()
+        kept = (self._contents, self._templates, self._numbers, self._definitions, self._places)
+        if max(map(len, kept)) > _MOST_KEPT:
             self.forget()
             self.windows.forget_graphs()
-            for kept in (self._contents, self._templates, self._numbers, self._definitions):
-                kept.clear()
+            for one in kept:
+                one.clear()
         if self._paused:
             self._paused -= 1
             self.asked = False
@@ -157,7 +160,10 @@ class Memo:
 
     def changed(self, what: Hashable, content: Hashable) -> None:
         """Something that rows may need is this from now on. The same content again is the same version."""
-        self._now[what] = content
+        if content is None:
+            self._now.pop(what, None)
+        else:
+            self._now[what] = content
         self.newest = what, content
         if (place := self._places.get(what)) is not None:
             self._version(place, what, content)

@@ -206,7 +206,7 @@ def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         events.append({"ev": "tensor", "id": 0, "name": "t", "buffer": 0, "offset": 64 * (k % 100), "size": 64})
         events += [{"ev": "kernel", "backend": 0, "reads": [{"tensor": 0}]}] * 2
     assert same([batch_from_rows(events)], monkeypatch) > 300
-    monkeypatch.setattr(memo, "_MOST_TEMPLATES", 20)
+    monkeypatch.setattr(memo, "_MOST_KEPT", 20)
     assert same(cut(events, 50), monkeypatch) > 100
 
 
@@ -217,3 +217,31 @@ def test_under_sanitizers() -> None:
     except BuildError as error:
         pytest.skip(str(error))
     assert run(25) > 100
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["memo", "alone"])
+def test_what_is_kept_does_not_grow_with_the_trace(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events of ever new numbers, made, waited for and freed; host writes of a batch that the memo is not asked of."""
+    monkeypatch.setattr(memo, "_MOST_KEPT", 100)
+    monkeypatch.setattr(memo, "_MOST_MISSED", 50)
+    if not native:
+        monkeypatch.setattr(lower, "new_memo", lambda: None)
+    one = [
+        row for k in range(400)
+        for row in (
+            {"ev": "tensor_set", "tensor": 0, "offset": k}, {"ev": "event_record", "backend": 0, "event": k},
+            {"ev": "event_synchronize", "event": k}, {"ev": "event_free", "event": k},
+        )
+    ]  # fmt: skip
+    world = [
+        {"ev": "backend", "id": 0, "name": "Q"}, {"ev": "buffer", "id": 0, "name": "B", "size": 1 << 20},
+        {"ev": "tensor", "id": 0, "name": "t", "buffer": 0},
+    ]  # fmt: skip
+    session = Session([batch_from_rows(world), *cut(one, 100)])
+    session.run()
+    lowering = session._lowering
+    assert len(lowering._slots_used) <= 200
+    if (known := lowering._memo) is not None:
+        assert len(known.windows.told[1]) <= 100
+        assert len(known._now) < 10
+        assert max(map(len, (known._places, known._contents, known._definitions, known._templates))) <= 400
