@@ -129,7 +129,7 @@ class Lowering(Definitions):
     def _remembered(self, memo: Memo, last: int, lacking: dict[int, str]) -> Generator[Program, None, int]:
         """Rows of the batch up to `last`, those that the memo knows by it. Returns how many: where it knows few, the
         rest is better lowered without it."""
-        batch, first, rows, missed = self._columns, self._first, Stretches(self._columns), 0
+        batch, first, rows = self._columns, self._first, Stretches(self._columns)
         row = 0
         while row < last:
             row = memo.replay(row, last, _STEPS_BY_ACTORS // len(self.names.actors) - len(self._done), self._done)
@@ -138,14 +138,13 @@ class Lowering(Definitions):
                 self._open(*rows.around(row), first)
                 self._catch_up(memo)
                 self._teach(memo, row, lacking)
-                row, missed = row + 1, missed + 1
+                row += 1
                 due = self._accesses.due or self._long
             if due:
                 self._close(batch, first)
                 self._catch_up(memo)
                 yield self._take()
-            if memo.poor(missed, row):
-                memo.rest()
+            if memo.poor():
                 break
         self._close(batch, first)
         self._catch_up(memo)

@@ -28,10 +28,12 @@ COUNTED: Final = ("issued", "computes", "direct_writes", "inferred_writes", "uba
 """Counters of `Exercise` that a row of the memo adds to."""
 _MANY_READS: Final = 16
 """Templates with more reads are asked when they were issued last; going through their reads each time would cost."""
-_MOST_MISSED: Final = 4096
-"""Rows of a batch that the memo may not know, where it knows few: then the lowering goes on without it."""
-_LONGEST_PAUSE: Final = 64
-"""Batches for which a memo that knows little is not asked again."""
+_WINDOW: Final = 4096
+"""Rows by which the memo is judged, over all batches. One that it does not know costs about as much more as one that it
+knows saves: where it does not know most of them, the lowering goes on without it."""
+_SHORTEST_PAUSE: Final = 1 << 13
+_LONGEST_PAUSE: Final = 1 << 20
+"""Rows for which a memo that knew little is not asked again; twice as many each time."""
 _MOST_KEPT: Final = 1 << 16
 """Templates, versions, definitions and things that rows need, each: beyond, all is learnt anew."""
 
@@ -99,6 +101,8 @@ class Memo:
         self.windows = NativeWindows(library, self._memo, self)
         """Windows that known rows count too."""
         self._pause = self._paused = 0
+        self._known = self._missed = 0
+        """Rows of the window so far."""
         self.asked = False
         """Whether the newest batch was given to the library."""
 
@@ -113,11 +117,9 @@ class Memo:
             self.windows.forget_graphs()
             for one in kept:
                 one.clear()
-        if self._paused:
-            self._paused -= 1
+        if self._paused > 0:
+            self._paused -= batch.num_rows
             self.asked = False
-            if not self._paused:
-                self.forget()
             return False
         room = _CStruct()
         batch._export_to_c(ctypes.addressof(room))
@@ -131,19 +133,23 @@ class Memo:
         after = library.hb_memo_replay(memo, row, end, max(room, 0))
         if after < 0:
             raise MemoryError
+        self._known += after - row
+        self._missed += after < end
         if after > row and (size := library.hb_memo_code_size(memo)):
             code.frombytes(ctypes.string_at(library.hb_memo_code(memo), 8 * size))
             library.hb_memo_code_taken(memo)
         return int(after)
 
-    def poor(self, missed: int, done: int) -> bool:
-        """Whether the memo knew so little of a batch's rows that asking it costs more than it saves."""
-        return missed > _MOST_MISSED and missed * 4 > done * 3
-
-    def rest(self) -> None:
-        """Be left alone for some batches."""
-        self._pause = min(max(4, 2 * self._pause), _LONGEST_PAUSE)
+    def poor(self) -> bool:
+        """Whether the memo knew so little lately that asking it costs more than it saves: then it is left alone for a
+        while, and so should be the rest of the batch."""
+        if self._known + self._missed < _WINDOW:
+            return False
+        poor = self._missed > self._known
+        self._known = self._missed = 0
+        self._pause = min(max(_SHORTEST_PAUSE, 2 * self._pause), _LONGEST_PAUSE) if poor else 0
         self._paused = self._pause
+        return poor
 
     def template(self, row: int) -> Template | None:
         """What a row of the newest batch accesses that the memo did."""
