@@ -6,13 +6,9 @@ says why. `python -m hbtrace.compiled.compile` builds it again in place.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-import shlex
-import shutil
-import subprocess
 import sys
 import sysconfig
 import zlib
@@ -42,15 +38,17 @@ def sources(folder: Path = HERE) -> list[Path]:
 
 
 def stamp(folder: Path = HERE) -> str:
-    """What tells these sources from any others: the library of one set says so, and is used with no other."""
-    digest = hashlib.sha256()
-    for path in sources(folder):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    """What tells these sources from any others: the library of one set says so, and is used with no other. It is asked
+    for at each start, so it is no cryptography."""
+    whole = b"".join(path.name.encode() + b"\0" + path.read_bytes() + b"\0" for path in sources(folder))
+    return f"{zlib.crc32(whole):08x}{zlib.adler32(whole):08x}"
 
 
 def compiler() -> list[str]:
     """The command of the C++ compiler: CXX, or the first of the usual names. Raises BuildError where there is none."""
+    import shlex
+    import shutil
+
     if told := os.environ.get("CXX"):
         words = shlex.split(told)
         if words and shutil.which(words[0]):
@@ -64,6 +62,8 @@ def compiler() -> list[str]:
 
 def compile_to(target: Path, folder: Path = HERE, options: tuple[str, ...] = STATIC) -> None:
     """Compile the sources into a shared library. Raises BuildError."""
+    import subprocess
+
     units = [str(path) for path in sources(folder) if path.suffix == ".cpp"]
     made = target.with_name(f"{target.name}.{os.getpid()}")  # whole or not at all: somebody may be loading the old one
     if sys.platform.startswith("linux"):  # what else is in it is its own, not the process's
