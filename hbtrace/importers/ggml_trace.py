@@ -27,6 +27,7 @@ from hbtrace.importers.ggml_lines import (
 from hbtrace.importers.ggml_survey import LogFacts, base_name, survey, twice
 from hbtrace.importers.ggml_tensors import Tensors
 from hbtrace.trace.vocabulary import EventRow
+from hbtrace.words import count
 
 _GRAPHS: Final = 256
 """Graphs kept by content; a decode loop needs a handful, and an id in use may be defined anew."""
@@ -58,7 +59,7 @@ def events(lines: Iterable[bytes], warnings: list[str] | None = None) -> Iterato
         writer = _Writer(facts)
         yield from writer.all(source)
     if writer.incomplete and warnings is not None:
-        computes = "1 compute" if writer.incomplete == 1 else f"{writer.incomplete:,} computes"
+        computes = count(writer.incomplete, "compute")
         warnings.append(f"lines are missing in this log: {computes} with other accesses than its last line counts")
 
 

@@ -135,18 +135,19 @@ class Lowering(Definitions):
             row = memo.replay(row, last, _STEPS_BY_ACTORS // len(self.names.actors) - len(self._done), self._done)
             due = self._long
             if row < last and not due:
-                self._open(*rows.around(row), first)
+                stretch, start = rows.around(row)
+                self._turn_to(stretch, first + start)
                 self._catch_up(memo)
                 self._teach(memo, row, lacking)
                 row += 1
                 due = self._accesses.due or self._long
             if due:
-                self._close(batch, first)
+                self._turn_to(batch, first)
                 self._catch_up(memo)
                 yield self._take()
             if memo.poor():
                 break
-        self._close(batch, first)
+        self._turn_to(batch, first)
         self._catch_up(memo)
         return row
 
@@ -167,12 +168,8 @@ class Lowering(Definitions):
         """Whether the program has so many steps that it is to be weighed."""
         return (len(self._done) + len(self._code)) * len(self.names.actors) > _STEPS_BY_ACTORS
 
-    def _open(self, columns: Columns, start: int, first: int) -> None:
-        """Look at a stretch of the batch, which alone is decoded."""
-        if columns is not self._columns:
-            self._look_at(columns, first + start)
-
-    def _close(self, columns: Columns, first: int) -> None:
+    def _turn_to(self, columns: Columns, first: int) -> None:
+        """Look at these rows, if they are others: the batch, or a stretch of it, which alone is decoded then."""
         if columns is not self._columns:
             self._look_at(columns, first)
 

@@ -16,18 +16,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from hbtrace.compiled.compile import HERE
-from hbtrace.compiled.library import HEADER, UnusableError, constants, the_library
+from hbtrace.compiled.library import UnusableError, the_library
 from hbtrace.replay.accesses import Template
 from hbtrace.replay.objects import Tensor
+from hbtrace.replay.passing import demand, integers
+from hbtrace.replay.windows import MANY_READS
 from hbtrace.trace.schema import SCHEMA
 from hbtrace.trace.vocabulary import EVENTS, Event
 
-_STATUS: Final = constants((HERE / HEADER).read_text(encoding="utf-8"))
 COUNTED: Final = ("issued", "computes", "direct_writes", "inferred_writes", "ubatches", "tokens", "reuse")
 """Counters of `Exercise` that a row of the memo adds to."""
-_MANY_READS: Final = 16
-"""Templates with more reads are asked when they were issued last; going through their reads each time would cost."""
 _WINDOW: Final = 4096
 """Rows by which the memo is judged, over all batches. One that it does not know costs about as much more as one that it
 knows saves: where it does not know most of them, the lowering goes on without it."""
@@ -86,7 +84,7 @@ class Memo:
         for name, event in EVENTS.items():
             if learnable(event):
                 places = array("q", (SCHEMA.names.index(key) for key in key_columns(event)))
-                self._demand(library.hb_memo_event(self._memo, name.encode(), *places.buffer_info()))
+                demand(library.hb_memo_event(self._memo, name.encode(), *places.buffer_info()))
         self._places: dict[Hashable, int] = {}
         """Of what rows may need: its place among the versions."""
         self._contents: dict[tuple[Hashable, Hashable], int] = {}
@@ -123,7 +121,7 @@ class Memo:
             return False
         room = _CStruct()
         batch._export_to_c(ctypes.addressof(room))
-        self._demand(self._library.hb_memo_take(self._memo, ctypes.addressof(room), first))
+        demand(self._library.hb_memo_take(self._memo, ctypes.addressof(room), first))
         self.asked = True
         return True
 
@@ -158,7 +156,7 @@ class Memo:
 
     def counts(self) -> tuple[int, ...]:
         """What known rows added to the counters `COUNTED` since this was last asked."""
-        found = ctypes.cast(self._library.hb_memo_counts(self._memo), ctypes.POINTER(ctypes.c_int64))[: len(COUNTED)]
+        found = integers(self._library.hb_memo_counts(self._memo), len(COUNTED)).tolist()
         self._library.hb_memo_counts_taken(self._memo)
         return tuple(found)
 
@@ -180,7 +178,7 @@ class Memo:
         if version is None:
             version = self._contents[what, content] = self._versions
             self._versions += 1  # never given twice, also when contents are forgotten
-        self._demand(self._library.hb_memo_version(self._memo, place, version))
+        demand(self._library.hb_memo_version(self._memo, place, version))
         return version
 
     def _place(self, what: Hashable) -> int:
@@ -211,7 +209,7 @@ class Memo:
         lesson = array("q", head)
         lesson.extend(steps)
         lesson.extend((*places, *reads, *writes))
-        self._demand(self._library.hb_memo_learn(self._memo, row, *lesson.buffer_info()))
+        demand(self._library.hb_memo_learn(self._memo, row, *lesson.buffer_info()))
 
     def _given(self, definition: Definition) -> tuple[int, int, int]:
         """Place and version that the newest definition gives, and its name."""
@@ -226,7 +224,7 @@ class Memo:
         size = self._library.hb_memo_defined_size(self._memo)
         if not size:
             return []
-        flat = ctypes.cast(self._library.hb_memo_defined(self._memo), ctypes.POINTER(ctypes.c_int64))[:size]
+        flat = integers(self._library.hb_memo_defined(self._memo), size).tolist()
         self._library.hb_memo_defined_taken(self._memo)
         for name in flat[1::2]:
             what, content, _ = self._definitions[name]
@@ -239,13 +237,6 @@ class Memo:
             number = self._numbers[id(template)] = len(self._templates)
             self._templates.append(template)  # so that its id stays its own
         return number
-
-    @staticmethod
-    def _demand(status: int) -> None:
-        if status == _STATUS["HB_NO_MEMORY"]:
-            raise MemoryError
-        if status != _STATUS["HB_OK"]:
-            raise ValueError("a batch is not of the canonical schema")
 
 
 class NativeWindows:
@@ -267,21 +258,21 @@ class NativeWindows:
     def issue(self, template: Template, row: int) -> None:
         """Queued work was issued in `row`."""
         roots = array("q", template.read_roots)
-        if len(roots) <= _MANY_READS:
+        if len(roots) <= MANY_READS:
             self.told = list(roots), [], -1
-            self._owner._demand(self._library.hb_memo_issue(self._memo, -1, *roots.buffer_info(), row))
+            demand(self._library.hb_memo_issue(self._memo, -1, *roots.buffer_info(), row))
             return
         number = self._owner.number(template)
         if number not in self._registered:
             self._registered.add(number)
-            self._owner._demand(self._library.hb_memo_many(self._memo, number, *roots.buffer_info()))
+            demand(self._library.hb_memo_many(self._memo, number, *roots.buffer_info()))
         self.told = [], [], number
-        self._owner._demand(self._library.hb_memo_issue(self._memo, number, *array("q").buffer_info(), row))
+        demand(self._library.hb_memo_issue(self._memo, number, *array("q").buffer_info(), row))
 
     def host_write(self, root: int, row: int) -> None:
         """The host writes a tensor in `row`."""
         self.told[1].append(root)
-        self._owner._demand(self._library.hb_memo_host_write(self._memo, root, row))
+        demand(self._library.hb_memo_host_write(self._memo, root, row))
 
     def forget_graphs(self) -> None:
         """The lowering forgets its graphs."""

@@ -44,8 +44,10 @@ def integers(address: int, count: int) -> npt.NDArray[np.int64]:
 
 
 def demand(status: int) -> None:
-    """Raises MemoryError, and ValueError for what is no program."""
+    """Raises MemoryError, and ValueError for what is no program or no batch."""
     if status == CONSTANTS["HB_NO_MEMORY"]:
         raise MemoryError
+    if status == CONSTANTS["HB_BAD_BATCH"]:
+        raise ValueError("a batch is not of the canonical schema")
     if status != CONSTANTS["HB_OK"]:
         raise ValueError("a step or a footprint that no program has")

@@ -102,8 +102,6 @@ class Recording:
     """The `backend` row of each queue, by the actor's name."""
     renamed: dict[str, int] = field(default_factory=dict)
     """Of queues that were freed, or whose id was given to a later one: the row of that."""
-    in_force: dict[int, str] = field(default_factory=dict)
-    """By backend id, the actor that its newest `backend` row made."""
     inputs: set[int] = field(default_factory=set)
     """Tensor ids that some row flags as an input."""
     closed: bool = True
@@ -116,6 +114,7 @@ class Recording:
     """Why there is nothing to judge; empty where there is."""
     late: bool = False
     """Something was used that no row had defined: the recording began late."""
+
     @cached_property
     def time(self) -> npt.NDArray[np.int64]:
         """Nanoseconds of each row, -1 where it has none."""
@@ -161,6 +160,8 @@ class Recorder(Observer):
         self._limit = limit
         self._bytes = 0
         self._names: dict[str, int] = {}
+        self._in_force: dict[int, str] = {}
+        """By backend id, the actor that its newest `backend` row made."""
         self._out = Recording()
         self._last: Replayed | None = None
 
@@ -178,7 +179,7 @@ class Recorder(Observer):
         out.programs += replayed.programs
         out.events.add(batch.column("ev"))
         out.times.append(batch.column("time").fill_null(NO_TIME).to_numpy(zero_copy_only=False).astype(np.int64))
-        _note_definitions(out, batch, self._names, replayed.first)
+        _note_definitions(out, batch, self._names, self._in_force, replayed.first)
         out.hits += replayed.hits
         out.reports += replayed.reports
         self._last = replayed
@@ -204,18 +205,20 @@ def record(batches: Iterable[pa.RecordBatch], settings: Settings | None = None, 
     return recorder.finish()
 
 
-def _note_definitions(out: Recording, batch: pa.RecordBatch, names: dict[str, int], first: int) -> None:
+def _note_definitions(
+    out: Recording, batch: pa.RecordBatch, names: dict[str, int], in_force: dict[int, str], first: int
+) -> None:
     """What `backend` and `tensor` rows say that the replay has no use for."""
     columns = Columns(batch)
     words, numbers = columns.words_of("ev")
     places = np.flatnonzero(np.array([word in ("backend", "backend_free") for word in words])[numbers])
     for place, event in zip(places.tolist(), _rows(batch, places), strict=True):
         ident = event.get("backend", -1) if event["ev"] == "backend_free" else event.get("id", -1)
-        if (actor := out.in_force.get(ident)) is not None:
+        if (actor := in_force.get(ident)) is not None:
             out.renamed.setdefault(actor, first + place)
         if event["ev"] == "backend" and isinstance(name := event.get("name"), str) and ident != -1:
             count = names[name] = names.get(name, -1) + 1
-            out.in_force[ident] = actor = f"{name}#{count}" if count else name
+            in_force[ident] = actor = f"{name}#{count}" if count else name
             out.queues[actor] = event
     out.inputs |= _flagged_inputs(columns, np.array([word == "tensor" for word in words])[numbers])
 

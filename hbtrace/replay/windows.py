@@ -9,7 +9,7 @@ from typing import Final
 
 from hbtrace.replay.accesses import Template
 
-_MANY: Final = 16
+MANY_READS: Final = 16
 """Templates with more reads are asked when they were issued last; going through their reads each time would cost."""
 
 
@@ -27,7 +27,7 @@ class Windows:
     def issue(self, template: Template, row: int) -> None:
         """Queued work was issued in `row`."""
         roots = template.read_roots
-        if len(roots) <= _MANY:
+        if len(roots) <= MANY_READS:
             for root in roots:
                 self._last_read[root] = row
             return
