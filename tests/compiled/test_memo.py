@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from hbtrace.compiled.compile import BuildError
-from hbtrace.compiled.library import UnusableError, the_library
 from hbtrace.errors import TraceError
 from hbtrace.replay import lower, memo
 from hbtrace.replay.memo import key_columns, learnable
@@ -20,6 +19,7 @@ from hbtrace.trace.reader import open_trace
 from hbtrace.trace.rows import batch_from_rows
 from hbtrace.trace.vocabulary import COLUMNS, COMMON, EVENTS
 from tests.compiled.memos import cut, replay, shaken
+from tests.compiled.planted import needs_library
 from tests.compiled.sanitized_memo import run, runtimes
 from tests.material import RECORDINGS, cases
 from tests.material import recording as recorded
@@ -29,15 +29,7 @@ PROGRAMS = int(os.environ.get("HBTRACE_PROGRAMS", "2000"))
 FIRST_SEED = int(os.environ.get("HBTRACE_SEED", "0"))
 
 
-def _usable() -> bool:
-    try:
-        the_library()
-    except UnusableError:
-        return False
-    return True
-
-
-pytestmark = pytest.mark.skipif(not _usable(), reason="there is no compiled library here")
+pytestmark = needs_library
 
 
 def same(batches: list[pa.RecordBatch], monkeypatch: pytest.MonkeyPatch, **settings: Any) -> int:

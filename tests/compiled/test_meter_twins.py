@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,9 +19,7 @@ from hbtrace.checks import steps, windows
 from hbtrace.checks.meter import Meter
 from hbtrace.checks.native_steps import NativeSteps
 from hbtrace.checks.steps import COMPUTES, BatchKinds, Counted
-from hbtrace.compiled import compile as compiling
 from hbtrace.errors import TraceError
-from hbtrace.replay.kernels import described, reason
 from hbtrace.replay.passing import CONSTANTS
 from hbtrace.replay.program import HOST, QUEUE, Program
 from hbtrace.replay.session import Session
@@ -31,6 +27,7 @@ from hbtrace.replay.settings import Settings
 from hbtrace.trace.reader import open_trace
 from hbtrace.trace.rows import batch_from_rows
 from tests.compiled.meters import TwinSteps, count, found_by, run_of
+from tests.compiled.planted import must_be_found, needs_library
 from tests.material import RECORDINGS, cases
 from tests.material import recording as recorded
 from tests.oracle.programs import random_program
@@ -38,7 +35,7 @@ from tests.oracle.programs import random_program
 PROGRAMS = int(os.environ.get("HBTRACE_PROGRAMS", "2000"))
 FIRST_SEED = int(os.environ.get("HBTRACE_SEED", "0"))
 
-pytestmark = pytest.mark.skipif(reason() is not None, reason=f"no library here: {described()}")
+pytestmark = needs_library
 
 
 def test_both_speak_of_the_same_numbers() -> None:
@@ -153,20 +150,7 @@ NATIVE_FAULTS = {
 
 @pytest.mark.parametrize("name", NATIVE_FAULTS)
 def test_an_error_in_the_compiled_counter_is_found(name: str, tmp_path: Path) -> None:
-    """In a process of its own, for what is wrong there may be the memory."""
-    file, right, wrong = NATIVE_FAULTS[name]
-    for path in compiling.sources():
-        text = path.read_text(encoding="utf-8")
-        if path.name == file:
-            assert text.count(right) == 1
-            text = text.replace(right, wrong)
-        (tmp_path / path.name).write_text(text, encoding="utf-8")
-    assert compiling.build(tmp_path, ("-O0",)) == ""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.compiled.compare", str(tmp_path), str(SEEDS.stop), "meters"],
-        capture_output=True, check=False, text=True,
-    )  # fmt: skip
-    assert "differ" in done.stdout or done.returncode < 0, done.stderr
+    must_be_found(NATIVE_FAULTS[name], tmp_path, str(SEEDS.stop), "meters")
 
 
 # --- what the interface refuses

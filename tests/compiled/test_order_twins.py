@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 from array import array
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hbtrace.compiled import compile as compiling
 from hbtrace.errors import TraceError
 from hbtrace.replay import clocks, recording
-from hbtrace.replay.kernels import described, new_clocks, reason
+from hbtrace.replay.kernels import new_clocks
 from hbtrace.replay.native_clocks import NativeClocks
 from hbtrace.replay.program import HOST, STEP, WAIT, Program
 from hbtrace.replay.settings import Settings
 from hbtrace.trace.reader import open_trace
 from hbtrace.trace.rows import batch_from_rows
 from tests.compiled.orders import TwinClocks, found_by
+from tests.compiled.planted import must_be_found, needs_library
 from tests.material import CASES, RECORDINGS, cases
 from tests.material import recording as recorded
 from tests.oracle.programs import random_program
@@ -32,7 +30,7 @@ from tests.oracle.programs import random_program
 PROGRAMS = int(os.environ.get("HBTRACE_PROGRAMS", "2000"))
 FIRST_SEED = int(os.environ.get("HBTRACE_SEED", "0"))
 
-pytestmark = pytest.mark.skipif(reason() is not None, reason=f"no library here: {described()}")
+pytestmark = needs_library
 
 
 def test_on_random_flat_programs() -> None:
@@ -100,17 +98,4 @@ NATIVE_FAULTS = {
 
 @pytest.mark.parametrize("name", NATIVE_FAULTS)
 def test_an_error_in_the_compiled_clocks_is_found(name: str, tmp_path: Path) -> None:
-    """In a process of its own, for what is wrong there may be the memory."""
-    file, right, wrong = NATIVE_FAULTS[name]
-    for path in compiling.sources():
-        text = path.read_text(encoding="utf-8")
-        if path.name == file:
-            assert text.count(right) == 1
-            text = text.replace(right, wrong)
-        (tmp_path / path.name).write_text(text, encoding="utf-8")
-    assert compiling.build(tmp_path, ("-O0",)) == ""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.compiled.compare", str(tmp_path), str(SEEDS.stop), "orders"],
-        capture_output=True, check=False, text=True,
-    )  # fmt: skip
-    assert "differ" in done.stdout or done.returncode < 0, done.stderr
+    must_be_found(NATIVE_FAULTS[name], tmp_path, str(SEEDS.stop), "orders")

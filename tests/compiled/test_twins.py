@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from hbtrace.compiled import compile as compiling
-from hbtrace.compiled.library import UnusableError, the_library
 from hbtrace.errors import TraceError
 from hbtrace.replay import kernel as python_kernel
 from hbtrace.replay import recording, shadow
@@ -30,6 +29,7 @@ from hbtrace.replay.settings import Settings
 from hbtrace.trace.reader import open_trace
 from hbtrace.trace.rows import batch_from_rows
 from tests.compiled import programs
+from tests.compiled.planted import must_be_found, needs_library
 from tests.compiled.twins import Twins, bounded, found_by, replay
 from tests.material import RECORDINGS, cases
 from tests.material import recording as recorded
@@ -37,17 +37,6 @@ from tests.oracle.programs import random_program
 
 PROGRAMS = int(os.environ.get("HBTRACE_PROGRAMS", "2000"))
 FIRST_SEED = int(os.environ.get("HBTRACE_SEED", "0"))
-
-
-def _usable() -> bool:
-    try:
-        the_library()
-    except UnusableError:
-        return False
-    return True
-
-
-needs_library = pytest.mark.skipif(not _usable(), reason=f"no compiled kernel here: {described()}")
 
 
 def test_where_a_compiler_is_the_kernel_is_compiled() -> None:
@@ -186,20 +175,7 @@ NATIVE_FAULTS = {
 @needs_library
 @pytest.mark.parametrize("name", NATIVE_FAULTS)
 def test_an_error_in_the_compiled_kernel_is_found(name: str, tmp_path: Path) -> None:
-    """In a process of its own, for what is wrong there may be the memory."""
-    file, right, wrong = NATIVE_FAULTS[name]
-    for path in compiling.sources():
-        text = path.read_text(encoding="utf-8")
-        if path.name == file:
-            assert text.count(right) == 1
-            text = text.replace(right, wrong)
-        (tmp_path / path.name).write_text(text, encoding="utf-8")
-    assert compiling.build(tmp_path, ("-O0",)) == ""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.compiled.compare", str(tmp_path), str(SEEDS.stop)],
-        capture_output=True, check=False, text=True,
-    )  # fmt: skip
-    assert "differ" in done.stdout or done.returncode < 0, done.stderr
+    must_be_found(NATIVE_FAULTS[name], tmp_path, str(SEEDS.stop))
 
 
 # --- what the interface refuses
